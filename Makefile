@@ -139,10 +139,15 @@ install-sampler:
 	install -D -m 644 -t $(DESTDIR)/usr/lib/udev/rules.d packaging/60-ibnet-umad.rules
 	install -D -m 644 -t $(DOC) README.md SECURITY.md CHANGELOG.md CONTRIBUTING.md ibnet.toml.example ibnet-hub.toml.example
 	install -D -m 644 -t $(DOC)/docs docs/*.md docs/*.svg
+	install -D -m 644 -t $(DOC)/docs/inside docs/inside/*.md
 	install -D -m 644 -t $(DOC)/examples examples/*.png examples/*.svg
 	install -D -m 644 -t $(DOC)/hub hub/openapi.json
 	install -D -m 644 -t $(DOC)/packaging packaging/ibnet-sweep.service
 	install -D -m 644 -t $(DOC)/packaging/ibnet-sweep.service.d packaging/ibnet-sweep.service.d/*
+	install -D -m 644 -t $(DOC)/packaging/clickhouse packaging/clickhouse/*
+	install -D -m 644 -t $(DOC)/packaging/duckdb packaging/duckdb/*
+	install -D -m 644 -t $(DOC)/packaging/fluent-bit packaging/fluent-bit/*
+	install -D -m 644 -t $(DOC)/packaging/vector packaging/vector/*
 	install -D -m 644 -t $(DOC)/packaging/grafana packaging/grafana/*
 	install -D -m 644 -t $(DOC)/packaging/prometheus packaging/prometheus/*
 	install -D -m 644 -t $(DOC)/tests/torture tests/torture/README.md tests/torture/exact.py
@@ -313,11 +318,11 @@ advisories: deny ## Check all crates for known vulnerabilities; needs the networ
 	    echo "SKIPPED: the advisory database cannot be fetched; advisories are not checked" >&2; \
 	fi
 
-bench: deps ## Measure, and print the tables of docs/performance.md
+bench: deps ## Measure, and print the tables of docs/inside/performance.md
 	$(RUN) bench $(ALL) --bench codec --bench partition --bench scale --bench sinks --bench view --bench archive --bench ibsim
 
 # The page is bundled first: the program embeds this bundle, and the views are measured with it.
-measure-hub: deps-browser ## Measure ibnet-hub and its page, and print their table of docs/performance.md
+measure-hub: deps-browser ## Measure ibnet-hub and its page, and print their table of docs/inside/performance.md
 	npm --prefix hub/page ci --no-audit --no-fund --ignore-scripts
 	npm --prefix hub/page run --silent build
 	$(BUILD_HUB)

@@ -1,5 +1,5 @@
--- Tables for the records of ibnet-sweep in ClickHouse. docs/outputs.md explains them and has the
--- same text; a test compares both. Run with chdb 4.4 (ClickHouse 26.9) by `make test-all`.
+-- Tables for the records of ibnet-sweep in ClickHouse. docs/recipes.md explains them. Run with chdb
+-- 4.4 (ClickHouse 26.9) by `make test-all`.
 
 -- Ports
 CREATE TABLE ibnet_port (

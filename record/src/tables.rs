@@ -12,10 +12,10 @@ use crate::attributes::tables;
 /// The documents with such parts.
 pub const DOCUMENTS: [&str; 5] = [
     "docs/records.md",
-    "docs/outputs.md",
     "packaging/clickhouse/tables.sql",
     "packaging/clickhouse/nats.sql",
     "hub/openapi.json",
+    "packaging/duckdb/ibnet.sql",
 ];
 
 /// Returns the document with updated parts, or `None` if it does not have the marks around one.

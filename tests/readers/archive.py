@@ -1,4 +1,4 @@
-"""Runs the recipes of docs/stores.md: archive.py FOLDER, which has archive/ and recipes.json, a list of [language, title, text].
+"""Runs the recipes of docs/recipes.md: archive.py FOLDER, which has archive/ and recipes.json, a list of [language, title, text].
 
 Before, it removes from the files of the first hour the columns that an earlier version did not have. It prints a JSON array of
 [language, title, rows] a line. The rows are null if a package is not installed.

@@ -8,8 +8,8 @@ use super::{Attribute, Field, Needs, Unit};
 
 const SECTION: &str = "A10";
 
-/// Packets that a switch port discarded because of congestion, for each VL. 36 octets. Only
-/// switches have this attribute.
+/// Packets that a switch port discarded because of congestion, for each VL: 36 octets, in switches
+/// only.
 pub static SW_PORT_VL_CONGESTION: Attribute = Attribute {
     id: 0x0030,
     name: "SwPortVLCongestion",
@@ -90,8 +90,8 @@ pub static PORT_XMIT_CON_CTRL: Attribute = Attribute {
     ],
 };
 
-/// Time in which a port was congested, for each VL except VL 15. 64 octets. No public source states
-/// the unit.
+/// Time in which a port was congested, for each VL except VL 15: 64 octets. No public source
+/// states the unit.
 pub static PORT_VL_XMIT_TIME_CONG: Attribute = Attribute {
     id: 0x0035,
     name: "PortVLXmitTimeCong",

@@ -1,6 +1,6 @@
 //! The causes of lost packets: PortRcvErrorDetails (attribute 0x0015, IBA vol. 1, 16.1.4.1) and
-//! PortXmitDiscardDetails (0x0016, 16.1.4.2). Both attributes are optional. Their counters are the
-//! parts of PortRcvErrors and of PortXmitDiscards.
+//! PortXmitDiscardDetails (0x0016, 16.1.4.2). Both are optional. Their counters break down
+//! PortRcvErrors and PortXmitDiscards by cause.
 
 use super::{Attribute, Field, Needs, Unit};
 

@@ -1,15 +1,15 @@
-//! PortExtendedSpeedsCounters (attribute 0x001F, IBA vol. 1, 16.1.4 since release 1.3). It counts
-//! the errors of links with 64b/66b coding and forward error correction (FEC). The attribute is
-//! optional.
+//! PortExtendedSpeedsCounters (attribute 0x001F, IBA vol. 1, 16.1.4 since release 1.3), an
+//! optional attribute that counts the errors of links with 64b/66b coding and forward error
+//! correction (FEC).
 //!
-//! The attribute has two layouts, called *views*. A link with a Reed-Solomon code uses the second
-//! view. In this view, the octets of the lanes have another meaning. Two conditions identify such a
-//! link: CapabilityMask bit 14 of the agent is set, and FECModeActive of PortInfoExtended is 2 or
-//! 4. In both views, CounterSelect has 64 bits and begins at octet 8.
+//! The attribute has two layouts, called *views*, in which the octets of the lanes have different
+//! meanings. The second view is for links with a Reed-Solomon code: CapabilityMask bit 14 of the
+//! agent is set, and FECModeActive of PortInfoExtended is 2 or 4. In both views, CounterSelect has
+//! 64 bits and begins at octet 8.
 
 use super::{Attribute, Field, Needs, Unit};
 
-/// The view for links without FEC, or with any FEC except a Reed-Solomon code. 140 octets.
+/// The view for links without FEC, or with an FEC that is not a Reed-Solomon code: 140 octets.
 pub static PORT_EXTENDED_SPEEDS_COUNTERS: Attribute = Attribute {
     id: 0x001f,
     name: "PortExtendedSpeedsCounters",
@@ -50,7 +50,7 @@ pub static PORT_EXTENDED_SPEEDS_COUNTERS: Attribute = Attribute {
     ],
 };
 
-/// The view for links with a Reed-Solomon code. 152 octets.
+/// The view for links with a Reed-Solomon code: 152 octets.
 pub static PORT_EXTENDED_SPEEDS_COUNTERS_RS_FEC: Attribute = Attribute {
     id: 0x001f,
     name: "PortExtendedSpeedsCountersRSFEC",

@@ -1,4 +1,4 @@
-//! The fields of an attribute. A field is a run of bits with a name and a unit.
+//! The fields of an attribute. A field is a run of bits with a name and, for a counter, a unit.
 
 use std::fmt;
 
@@ -22,12 +22,12 @@ pub struct Attribute {
 pub struct Field {
     /// The name in the IBA specification, or in libibmad if the two differ.
     pub name: &'static str,
-    /// Name in records, in snake case. The name ends with the unit, unless the unit is packets or
+    /// Name in records, in snake case. It ends with the unit, unless the unit is packets or
     /// events.
     pub json: &'static str,
     /// First wire bit: 0 is the most significant bit of the first octet of the attribute.
     pub first_bit: u16,
-    /// Bits of one value: 1 to 64, or 128 for a GID. Only the lower half of a GID, the GUID, is
+    /// Bits of one value: 1 to 64, or 128 for a GID, of which only the lower half, the GUID, is
     /// read as a number.
     pub width: u8,
     /// Number of values: 1, or the number of SLs, VLs or lanes.
@@ -41,7 +41,7 @@ pub struct Field {
 /// Unit of a counter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unit {
-    /// Data: words of 4 octets in the MAD, octets in a record.
+    /// Data: words of 4 bytes in the MAD, bytes in a record.
     Words,
     /// Packets.
     Packets,
@@ -55,7 +55,7 @@ pub enum Unit {
     Symbols,
     /// No public source gives the unit of this counter.
     Unknown,
-    /// The field is not a counter. It is a setting or a property of the agent.
+    /// Not a counter, but a setting or a property of the agent.
     Setting,
 }
 
@@ -86,7 +86,7 @@ pub enum Needs {
 }
 
 impl fmt::Display for Unit {
-    /// Prints the unit that values have in records. For words it is octets.
+    /// Prints the unit that values have in records, which is bytes for words.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Words => "octets",
@@ -150,13 +150,13 @@ impl Field {
         self
     }
 
-    /// Makes the field a counter. A counter is written to records.
+    /// Makes the field a counter, which records have.
     pub const fn counts(mut self, unit: Unit) -> Self {
         self.unit = Some(unit);
         self
     }
 
-    /// Makes the field a setting. A setting is written to records.
+    /// Makes the field a setting, which records have.
     pub const fn setting(self) -> Self {
         self.counts(Unit::Setting)
     }
@@ -167,8 +167,8 @@ impl Field {
         self
     }
 
-    /// Returns the largest value of this width (all bits one). A counter of fewer than 64 bits
-    /// stops at this value.
+    /// Returns the max value of this width (all bits one). A counter of fewer than 64 bits stops
+    /// there.
     pub const fn all_ones(&self) -> u64 {
         if self.width < 64 {
             u64::MAX >> (64 - self.width)
@@ -177,7 +177,7 @@ impl Field {
         }
     }
 
-    /// Returns whether the field is a counter. A counter only grows, until it is cleared.
+    /// Returns whether the field is a counter, which only grows until it is cleared.
     pub const fn is_counter(&self) -> bool {
         !matches!(self.unit, None | Some(Unit::Setting))
     }
@@ -191,14 +191,14 @@ impl Field {
         }
     }
 
-    /// Converts a value of the MAD to the unit of records: words become octets. If the result does
-    /// not fit into 64 bits, returns the largest 64-bit number.
+    /// Converts a value of the MAD to the unit of records: words become bytes. A result that does
+    /// not fit into 64 bits becomes the max 64-bit number.
     pub fn value(&self, raw: u64) -> u64 {
         raw.saturating_mul(self.factor())
     }
 
-    /// Returns whether the counter is saturated: it has fewer than 64 bits, and all of them are
-    /// one. Then its true value is this value or larger.
+    /// Returns whether the counter is saturated: it has fewer than 64 bits and all of them are
+    /// one, so its true value is this value or larger.
     pub const fn is_saturated(&self, raw: u64) -> bool {
         self.is_counter() && self.width < 64 && raw == self.all_ones()
     }

@@ -1,6 +1,6 @@
-//! PortOpRcvCounters (attribute 0x0017, IBA vol. 1, 16.1.4.3) counts received packets of one
-//! opcode. PortFlowCtlCounters (0x0018, 16.1.4.4) counts flow control packets. Both attributes are
-//! optional.
+//! PortOpRcvCounters (attribute 0x0017, IBA vol. 1, 16.1.4.3), which counts received packets of
+//! one opcode, and PortFlowCtlCounters (0x0018, 16.1.4.4), which counts flow control packets. Both
+//! are optional.
 
 use super::{Attribute, Field, Needs, Unit};
 

@@ -1,5 +1,5 @@
-//! Counter groups. Each group is one attribute. The configuration uses the group names of perfquery
-//! and LDMS.
+//! Counter groups. Each group is one attribute, and the configuration uses the group names of
+//! perfquery and LDMS.
 
 use std::collections::HashMap;
 use std::str::FromStr;
@@ -62,8 +62,8 @@ impl Group {
     /// The groups of the default configuration.
     pub const DEFAULT: [Self; 4] = [Self::Extended, Self::Base, Self::XmtDisc, Self::RcvErr];
 
-    /// Returns the attribute. If the attribute has two views (layouts), returns the first one.
-    /// [`other_view`](Self::other_view) returns the second one.
+    /// Returns the attribute. If it has two views (layouts), this is the first one;
+    /// [`other_view`](Self::other_view) returns the second.
     pub const fn attribute(self) -> &'static Attribute {
         match self {
             Self::Extended => &port_counters_extended::PORT_COUNTERS_EXTENDED,
@@ -97,8 +97,8 @@ impl Group {
         }
     }
 
-    /// Returns the fields that a record can have, in the order of the MAD. If the attribute has two
-    /// layouts, the result has the fields of both, each once.
+    /// Returns the fields that a record can have, in the order of the MAD. If the attribute has
+    /// two views, the result has the fields of both, each once.
     pub fn fields(self) -> impl Iterator<Item = &'static Field> {
         let first = self.attribute();
         let others = self.other_view().into_iter().flat_map(Attribute::counters);
@@ -124,14 +124,14 @@ impl Group {
 }
 
 impl Group {
-    /// Returns the field of the records with the number of slots since the last reading of the group.
+    /// Returns the record field with the number of slots since the last reading of the group.
     pub fn dt_slots_field(self) -> &'static str {
         static FIELDS: LazyLock<[String; Group::ALL.len()]> =
             LazyLock::new(|| Group::ALL.map(|group| format!("{group}{DT_SLOTS}")));
         &FIELDS[self as usize]
     }
 
-    /// Returns the group that has this field with the slots since its last reading.
+    /// Returns the group to which such a record field belongs.
     pub fn of_dt_slots_field(name: &str) -> Option<Self> {
         name.strip_suffix(DT_SLOTS).and_then(Self::named)
     }

@@ -1,17 +1,17 @@
 //! PortCounters (attribute 0x0012, IBA vol. 1, 16.1.3.5): 44 octets. Every agent has it.
 //!
 //! A counter stops when all of its bits are one. The traffic counters have 32 bits and count words
-//! of 4 octets. At the full rate of an EDR link, they reach their maximum after 1.4 s. So ibnet
-//! reads traffic from [PortCountersExtended](super::port_counters_extended) if the agent has it.
+//! of 4 bytes, so at the full rate of an EDR link they reach their max after 1.4 s. ibnet
+//! therefore reads traffic from [PortCountersExtended](super::port_counters_extended) if the agent
+//! has it.
 
 use super::{Attribute, Field, Needs, Unit};
 
 /// The attribute.
 ///
-/// QP1Dropped is at wire bits 160 to 175. The sources are the structures of opensm and rdma-core,
-/// and CapabilityMask bit 15. libibmad 44.0 reads QP1Dropped 16 bits later, at the position of
-/// VL15Dropped. The reason is an error in its table: the entry for `IB_PC_QP1_DROP_F` lacks the
-/// macro that orders bits.
+/// QP1Dropped is at wire bits 160 to 175, according to the structures of opensm and rdma-core, and
+/// to CapabilityMask bit 15. libibmad 44.0 reads it 16 bits later, at the position of VL15Dropped,
+/// because the entry for `IB_PC_QP1_DROP_F` in its table lacks the macro that orders bits.
 pub static PORT_COUNTERS: Attribute = Attribute {
     id: 0x0012,
     name: "PortCounters",

@@ -1,9 +1,9 @@
-//! PortCountersExtended (attribute 0x001D, IBA vol. 1, 16.1.4.11): 184 octets. The attribute is
-//! optional. An agent with CapabilityMask bit 9 or 10 has it.
+//! PortCountersExtended (attribute 0x001D, IBA vol. 1, 16.1.4.11): 184 octets. It is optional; an
+//! agent with CapabilityMask bit 9 or 10 has it.
 //!
-//! The first 72 octets are traffic counters. The counters of unicast and multicast packets are
-//! valid only with CapabilityMask bit 9. The other counters are the error counters of PortCounters,
-//! but with 64 bits. They are valid only with CapabilityMask2 bit 1.
+//! The first 72 octets are traffic counters, of which those of unicast and multicast packets are
+//! valid only with CapabilityMask bit 9. The other counters are the error counters of PortCounters
+//! with 64 bits; they are valid only with CapabilityMask2 bit 1.
 
 use super::{Attribute, Field, Needs, Unit};
 

@@ -1,8 +1,8 @@
 //! Data for each service level (SL): PortXmitDataSL (attribute 0x0036) and PortRcvDataSL (0x0037),
-//! both from IBA vol. 1, A13.6.5. Both attributes are optional.
+//! both from IBA vol. 1, A13.6.5, and both optional.
 //!
-//! Each counter is an array of 16 values, and the index is the SL. A value counts words of 4 octets
-//! and has 32 bits. At the full rate of an NDR link, it is saturated after 0.34 s.
+//! Each counter is an array of 16 values, indexed by the SL. A value has 32 bits and counts words
+//! of 4 bytes, so at the full rate of an NDR link it is saturated after 0.34 s.
 
 use super::{Attribute, Field, Needs, Unit};
 

@@ -1,5 +1,5 @@
-//! Tables of all counters for `docs/records.md`, one for each counter group. They are made from the
-//! tables that the decoder uses.
+//! Tables of all counters for `docs/records.md`, one for each counter group, made from the tables
+//! of the decoder.
 
 use super::{Field, Group, Needs};
 

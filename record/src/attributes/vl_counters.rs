@@ -2,13 +2,12 @@
 //! 0x0019, IBA vol. 1, 16.1.4.5), PortVLOpData (0x001A, 16.1.4.6), PortVLXmitFlowCtlUpdateErrors
 //! (0x001B, 16.1.4.7), and PortVLXmitWaitCounters (0x001C, 16.1.4.8).
 //!
-//! Each counter is an array of 16 values, and the index is the VL. The counters have few bits. For
-//! example, a PortVLXmitWait has 16 bits and is saturated after some microseconds of congestion.
+//! Each counter is an array of 16 values, indexed by the VL. The counters have few bits:
+//! PortVLXmitWait, for example, has 16 and is saturated after some microseconds of congestion.
 
 use super::{Attribute, Field, Needs, Unit};
 
-/// Packets of one opcode. The request selects the opcode, and ibnet requests opcode 0. The
-/// attribute has 36 octets.
+/// Packets of one opcode: 36 octets. The request selects the opcode; ibnet requests opcode 0.
 pub static PORT_VL_OP_PACKETS: Attribute = Attribute {
     id: 0x0019,
     name: "PortVLOpPackets",
@@ -25,9 +24,9 @@ pub static PORT_VL_OP_PACKETS: Attribute = Attribute {
     ],
 };
 
-/// Data of one opcode. The request selects the opcode, and ibnet requests opcode 0. The attribute
-/// has 68 octets. The title of the attribute mentions kilobytes, but no public source confirms this
-/// unit. ibnet does not convert the value.
+/// Data of one opcode: 68 octets. The request selects the opcode; ibnet requests opcode 0. The
+/// title of the attribute mentions kilobytes, but no public source confirms this unit, so ibnet
+/// does not convert the value.
 pub static PORT_VL_OP_DATA: Attribute = Attribute {
     id: 0x001a,
     name: "PortVLOpData",
@@ -44,8 +43,8 @@ pub static PORT_VL_OP_DATA: Attribute = Attribute {
     ],
 };
 
-/// Errors of flow control updates: 8 octets, with two bits for each VL. VL 0 is in the highest bits
-/// of the first octet. libibmad, python-rdma and opa-ff agree on this order.
+/// Errors of flow control updates: 8 octets, with two bits for each VL. VL 0 is in the highest
+/// bits of the first octet; libibmad, python-rdma and opa-ff agree on this order.
 pub static PORT_VL_XMIT_FLOW_CTL_UPDATE_ERRORS: Attribute = Attribute {
     id: 0x001b,
     name: "PortVLXmitFlowCtlUpdateErrors",

@@ -11,10 +11,10 @@ use ibnet::partition::{Plan, Share, Weights};
 use ibnet::topology::Fabric;
 use ibnet_record::types::Printable;
 
-/// Rates that `suggest` tries, in sweeps per second, highest first.
+/// Rates that `suggest` tries, in sweeps per second, the highest first.
 const RATES: [f64; 10] = [100.0, 50.0, 20.0, 10.0, 5.0, 2.0, 1.0, 0.5, 0.2, 0.1];
 
-/// Largest number of rows of the table.
+/// Max number of rows of the table.
 const MAX_ROWS: usize = 40;
 
 #[derive(Debug, clap::Args)]
@@ -40,7 +40,7 @@ fn rate(text: &str) -> Result<f64, String> {
         .ok_or_else(|| "expected sweeps per second, from 0.0003 to 100".to_owned())
 }
 
-/// The sweep whose cost is computed: the defaults of `ibnet-sweep`, with these groups.
+/// The sweep whose cost is computed: the defaults of `ibnet-sweep` with the given groups.
 pub(crate) struct Sweep {
     raw: config::Raw,
     rate: f64,
@@ -55,7 +55,7 @@ impl CostArgs {
             .groups
             .clone()
             .unwrap_or_else(|| defaults.groups.clone());
-        // The name of the net file is not used.
+        // The name is a placeholder and is never used.
         let raw = config::Raw {
             net: "-".to_owned(),
             groups,
@@ -92,7 +92,8 @@ fn sampling(config: &config::Config) -> Sampling<'_> {
 
 impl Sweep {
     /// Returns the cap without `--cap`: 150, or fewer if one sampler is not fast enough for 150
-    /// ports. It is never smaller than the largest device, because one sampler queries a device.
+    /// ports. It is at least the size of the largest device, because a single sampler queries a
+    /// device.
     pub(crate) fn default_cap(&self, fabric: &Fabric) -> u32 {
         let largest = fabric
             .devices()
@@ -152,7 +153,7 @@ impl Sweep {
 pub(crate) struct Described<'a> {
     pub(crate) cost: &'a PlanCost,
     pub(crate) plan: &'a Plan,
-    /// Name of the leaf switch of each sampler. The texts are not trusted.
+    /// Name of the leaf switch of each sampler. The names are untrusted.
     pub(crate) switches: &'a [String],
 }
 
@@ -254,7 +255,7 @@ fn row(host: &str, switch: &str, cost: &Cost) -> [String; 7] {
     ]
 }
 
-/// Returns a number of octets as text with two or three digits.
+/// Formats a number of bytes with two or three digits.
 fn size(octets: u64) -> String {
     let mut text = String::new();
     let (value, unit) = match octets {
@@ -262,7 +263,6 @@ fn size(octets: u64) -> String {
         1_000_000_000..1_000_000_000_000 => (octets as f64 / 1e9, "GB"),
         _ => (octets as f64 / 1e12, "TB"),
     };
-    // Writing to a String does not fail.
     let _ = if value < 9.95 {
         write!(text, "{value:.1} {unit}")
     } else {

@@ -1,5 +1,5 @@
-//! Checks that no file is used for two arguments. So a wrong output path cannot overwrite the net
-//! file.
+//! Checks that no file is given for two arguments, so that a wrong output path cannot overwrite
+//! the net file.
 
 use std::path::{Path, PathBuf};
 
@@ -7,18 +7,19 @@ use ibnet::cli;
 
 use crate::Failure;
 
-/// Use of a file.
+/// What a file is used for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Use {
     Read,
     Write,
 }
 
-/// An argument with its file and the use of the file.
+/// An argument, its file, and what the file is used for.
 pub(crate) type Named<'a> = (&'static str, &'a Path, Use);
 
-/// Rejects files that are given twice. Standard input can be read only once. Standard input and
-/// standard output are different files, although both are written as `-`.
+/// Rejects files that are given twice, because standard input can be read only once, and an
+/// output would overwrite the other file. Standard input and standard output are different files,
+/// although both are written as `-`.
 pub(crate) fn check(files: &[Named<'_>]) -> Result<(), Failure> {
     let locations: Vec<_> = files.iter().map(|(_, path, _)| location(path)).collect();
     for (at, (second, path, used)) in files.iter().enumerate() {
@@ -49,7 +50,7 @@ fn location(path: &Path) -> Option<PathBuf> {
         .parent()
         .filter(|parent| !parent.as_os_str().is_empty())
         .unwrap_or_else(|| Path::new("."));
-    // If the directory does not exist, writing fails later.
+    // If the directory does not exist either, writing fails later.
     Some(
         parent
             .canonicalize()

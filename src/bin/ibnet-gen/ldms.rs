@@ -15,7 +15,7 @@ use ibnet_record::types::{Guid, Printable};
 
 use crate::Failure;
 
-/// A lid file and its host, if the argument has one.
+/// A lid file and its host, if the argument contains one.
 #[derive(Clone, Debug)]
 pub(crate) struct Source {
     host: Option<SamplerSpec>,
@@ -40,7 +40,7 @@ pub(crate) fn source(text: &str) -> Result<Source, String> {
     }
 }
 
-/// Returns the plan that corresponds to the lid files.
+/// Makes the plan that corresponds to the lid files.
 pub(crate) fn adopted(
     sources: &[Source],
     guids: &[(String, Guid)],
@@ -59,9 +59,9 @@ pub(crate) fn adopted(
     Ok(adopt::adopt(fabric, &lines, guids, cap)?)
 }
 
-/// Returns the lid files of an earlier plan with the same prefix: they have our heading, and are not
-/// among those that were written. An LDMS sampler that still reads such a file queries ports that
-/// another sampler queries now.
+/// Returns the lid files of an earlier plan with the same prefix, which have our heading but were
+/// not written this time. An LDMS sampler that still reads such a file queries ports that now
+/// belong to another sampler.
 pub(crate) fn outdated(output: &Path, written: &[&Path]) -> Vec<PathBuf> {
     let (Some(prefix), false) = (
         output.file_name().and_then(|name| name.to_str()),
@@ -90,16 +90,15 @@ pub(crate) fn outdated(output: &Path, written: &[&Path]) -> Vec<PathBuf> {
 
 fn has_own_heading(path: &Path) -> bool {
     let mut start = Vec::new();
-    // A FIFO would block its reader.
+    // Other files are skipped, because opening a FIFO would block.
     let read = path
         .is_file()
         .then(|| File::open(path).and_then(|file| file.take(256).read_to_end(&mut start)));
     matches!(read, Some(Ok(_))) && ldms::is_own(&String::from_utf8_lossy(&start))
 }
 
-/// Returns the path and text of each lid file: `PREFIX.HOST.conf` for each sampler, as
-/// `ldms-ibnet-sampler-gen` names them. If the output is standard output, all files are
-/// concatenated.
+/// Returns path and text of each lid file: `PREFIX.HOST.conf` for each sampler, as
+/// `ldms-ibnet-sampler-gen` names them. For standard output, all files are concatenated.
 pub(crate) fn files(plan: &Plan, fabric: &Fabric, output: &Path) -> Vec<(PathBuf, String)> {
     let texts = plan
         .shares

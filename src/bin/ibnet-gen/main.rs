@@ -1,7 +1,7 @@
 //! `ibnet-gen`: assigns every port of a fabric to exactly one sampler.
 //!
 //! The program parses the arguments, calls the library and writes the files. Its subcommands
-//! suggest sampler hosts and make net files anonymous.
+//! suggest sampler hosts, publish plans, and remove the names of a site from net files.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -143,7 +143,7 @@ out; the report on standard error counts them.
 
 Exit codes: 0 success; 1 wrong input, nothing was written; 2 wrong arguments.";
 
-/// Error that ends the program.
+/// An error that ends the program.
 #[derive(Debug, thiserror::Error, Diagnostic)]
 enum Failure {
     #[error(transparent)]
@@ -257,18 +257,18 @@ impl Failure {
 
 /// A subnet with its plan.
 struct Subnet {
-    /// Name in the plan. `None` if it is the only subnet.
+    /// Name of the subnet in the plan. `None` if it is the only subnet.
     name: Option<String>,
     net: NetFile,
     plan: Plan,
     facts: Facts,
-    /// Report of the repairs to lid files.
+    /// Report of the repairs to lid files, or empty.
     repairs: String,
 }
 
 fn run(args: &Args) -> Result<(), Failure> {
-    // The output may replace the previous plan, because that plan has already been read. So
-    // --previous is checked only here.
+    // --previous is checked here and not together with the output, which may replace the previous
+    // plan because that plan has been read by then.
     let previous = args
         .options
         .previous
@@ -303,7 +303,7 @@ fn run(args: &Args) -> Result<(), Failure> {
             .flat_map(|subnet| ldms::files(&subnet.plan, &subnet.net.fabric, &subnet.path(output)))
             .collect(),
     };
-    // Without -o, a published plan is written to no file.
+    // Without -o, a published plan is not written to a file.
     let published = plans
         .first()
         .map(|(_, text)| text.clone())
@@ -357,13 +357,13 @@ fn run(args: &Args) -> Result<(), Failure> {
             ),
             false => (path.to_owned(), report(Detail::Full)),
         });
-    // Files are staged first, because that can fail. The plan is the last file to be replaced.
+    // All files are staged first, because that can fail. The plan is then replaced last.
     let all = full_report.iter().chain(&pictures).chain(&plans);
     let staged: Vec<_> = all
         .map(|(path, text)| Staged::new(path, text.as_bytes()))
         .collect::<Result<_, _>>()?;
     cli::note(&report(Detail::Brief));
-    // If the server does not take the plan, no file is replaced.
+    // If the server does not accept the plan, no file is replaced.
     published.map_or(Ok(()), |text| args.publish.publish(&text))?;
     staged.into_iter().try_for_each(Staged::commit)?;
     if let Some((first, _)) = plans.first().filter(|(path, _)| !cli::is_dash(path)) {
@@ -390,7 +390,7 @@ fn run(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the assignments of all subnets.
+/// Combines the assignments of all subnets.
 fn assignments(subnets: &[Subnet]) -> Assignments {
     let of = |subnet: &Subnet| partition::assignments_of(&subnet.plan, &subnet.net.fabric);
     match subnets {
@@ -404,7 +404,7 @@ fn assignments(subnets: &[Subnet]) -> Assignments {
 }
 
 impl Subnet {
-    /// Returns the path of an output for this subnet alone.
+    /// Returns the path of an output for this subnet only.
     fn path(&self, path: &Path) -> PathBuf {
         match &self.name {
             Some(subnet) if !cli::is_dash(path) => {
@@ -414,7 +414,7 @@ impl Subnet {
         }
     }
 
-    /// Returns the path of a picture: `plan.svg`, or `plan.rail0.svg`.
+    /// Returns the path of a picture, such as `plan.svg` or `plan.rail0.svg`.
     fn picture_path(&self, path: &Path) -> PathBuf {
         let extension = path.extension().unwrap_or_default();
         match &self.name {
@@ -464,7 +464,7 @@ impl Samplers {
 }
 
 impl Args {
-    /// Parses the net files, one result per subnet, and applies the node name map.
+    /// Parses the net files, which gives one result per subnet, and applies the node name map.
     fn read(&self, files: &[(String, Vec<u8>)]) -> Result<Vec<NetFile>, Failure> {
         let mut nets = net_file::parse_all(files)?;
         if self.sample_sharp {
@@ -491,8 +491,8 @@ impl Args {
                 }
             }
         };
-        // If there are no links, no sampler is found either. So this error is reported first,
-        // because it is clearer.
+        // Without links, no sampler would be found either. The missing links are reported first,
+        // because that error is clearer.
         for net in &nets {
             partition::something_to_sample(&net.fabric).map_err(|error| in_subnet(net, error))?;
         }
@@ -557,13 +557,12 @@ impl Args {
             .collect())
     }
 
-    /// Returns the path of the plan.
     fn output(&self) -> &Path {
         self.output.as_deref().unwrap_or_else(|| Path::new("-"))
     }
 
-    /// Returns all files of the arguments except the output. In the format of LDMS, the output is
-    /// many files.
+    /// Returns all files of the arguments except the output, which is many files in the LDMS
+    /// format.
     fn files(&self) -> Vec<Named<'_>> {
         let graph = self
             .graph
@@ -617,11 +616,11 @@ impl Args {
 
 const NET: &str = "--net";
 
-/// Largest number of ports of a sampler, without `--cap`.
+/// Max number of ports of a sampler without `--cap`.
 const DEFAULT_CAP: u32 = 150;
 
-/// Returns the names of the subnets in the plan: the stem of their first file, or its full name if
-/// two stems are equal.
+/// Returns the names of the subnets in the plan: the stem of each subnet's first file, or the
+/// full file name if two stems are equal.
 fn subnet_names(nets: &[NetFile]) -> Vec<String> {
     let stem = |name: &str| {
         Path::new(name).file_stem().map_or_else(
@@ -664,7 +663,7 @@ fn host_and_guid(text: &str) -> Result<(String, Guid), String> {
     ))
 }
 
-/// Returns a word quoted for a shell.
+/// Quotes a word for a shell.
 fn quoted(text: &str) -> String {
     let plain = !text.is_empty()
         && text
@@ -677,7 +676,7 @@ fn quoted(text: &str) -> String {
     }
 }
 
-/// Returns the command line, quoted for a shell.
+/// Returns the command line of this process, quoted for a shell.
 fn command() -> String {
     let words = std::env::args_os()
         .skip(1)

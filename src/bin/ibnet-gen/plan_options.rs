@@ -1,4 +1,4 @@
-//! Arguments for the options of a plan.
+//! Arguments that set the options of a plan.
 
 use std::path::PathBuf;
 
@@ -29,12 +29,12 @@ pub(crate) struct PlanArgs {
 }
 
 impl PlanArgs {
-    /// Returns the measured service times, if there are any.
+    /// Reads the measured service times, if files were given.
     pub(crate) fn weights(&self, fabrics: &[&Fabric]) -> Result<Option<Weights>, Failure> {
         weights(&self.weights, fabrics)
     }
 
-    /// Returns the previous assignments, if there are any.
+    /// Reads the previous assignments, if a file was given.
     pub(crate) fn previous(&self) -> Result<Option<Assignments>, Failure> {
         Ok(self
             .previous
@@ -58,7 +58,7 @@ impl PlanArgs {
     }
 }
 
-/// Returns the measured service times in these files, if there are any.
+/// Reads the measured service times from these files, if there are any.
 pub(crate) fn weights(paths: &[PathBuf], fabrics: &[&Fabric]) -> Result<Option<Weights>, Failure> {
     let mut weights = Weights::default();
     for path in paths {

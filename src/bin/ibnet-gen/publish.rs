@@ -1,4 +1,4 @@
-//! Publishing a plan on a NATS server: `ibnet-gen publish`, and `--publish` of a new plan.
+//! Publishes a plan on a NATS server: `ibnet-gen publish`, or `--publish` for a new plan.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -12,7 +12,7 @@ use ibnet_record::limits;
 
 use crate::Failure;
 
-/// Longest time until the first slot.
+/// Max time until the first slot.
 const LONGEST_LEAD: Duration = Duration::from_secs(3600);
 
 /// Publish a plan on a NATS server, for samplers with `assignments = "nats://HOST:4222"`
@@ -22,8 +22,8 @@ pub(crate) struct Args {
     /// Assignments file, written by `ibnet-gen -o FILE`; `-` is standard input
     #[arg(value_name = "FILE|-")]
     plan: PathBuf,
-    /// Address of the plan: nats://HOST:4222/BUCKET/KEY, or tls://. Without bucket and key, they are
-    /// `ibnet` and `plan`
+    /// Address of the plan: nats://HOST:4222/BUCKET/KEY, or tls://. Without bucket and key, they
+    /// are `ibnet` and `plan`
     #[arg(long, value_name = "URL")]
     to: String,
     /// Time from now to the first slot of the plan, rounded up to a whole second of UTC. All
@@ -85,11 +85,10 @@ impl PublishArgs {
     }
 }
 
-/// Runs the subcommand.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let name = cli::name_of(&args.plan);
     let octets = cli::read(&args.plan, limits::PLAN)?;
-    // The file is checked, and its text is UTF-8.
+    // This checks the file, and ensures that its text is UTF-8.
     Assignments::parse_file(&octets, &name)?;
     publish(
         &args.to,
@@ -100,7 +99,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     )
 }
 
-/// Publishes a valid plan with the time of its first slot.
+/// Publishes a valid plan, after adding the time of its first slot.
 fn publish(
     address: &str,
     config: Option<&Path>,
@@ -159,7 +158,7 @@ fn store_plan(store: &PlanStore, _text: &str) -> Result<u64, DistributionError> 
     })
 }
 
-/// Returns the time since 1970.
+/// Returns the time since 1970 (UTC).
 #[expect(
     clippy::disallowed_methods,
     reason = "the first slot is at a time from now"

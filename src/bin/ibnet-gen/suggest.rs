@@ -1,7 +1,7 @@
 //! `ibnet-gen suggest`: suggests sampler hosts.
 //!
-//! Standard output has the host list only, so that another command can use it. Standard error has
-//! the explanation.
+//! Only the host list is written to standard output, so that another command can use it. The
+//! explanation is written to standard error.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -63,7 +63,6 @@ The host list goes to standard output, in the notation of --samplers; the plan a
 the explanation go to standard error. Verified: these hosts can cover the fabric.
 The expected time of a sweep is a cautious estimate; docs/planning.md explains it.";
 
-/// Runs the subcommand.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     files::check(&args.files())?;
     let name = cli::name_of(&args.net);
@@ -115,13 +114,13 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the names of the hosts of a list. Returns an error if one of them is not in the fabric.
+/// Returns the host names of a list. Returns an error if one of them is not in the fabric.
 fn among(list: &str, fabric: &Fabric) -> Result<BTreeSet<String>, Failure> {
     let hosts = hosts::locate(&hosts::parse_list(list)?, &[], fabric)?;
     Ok(hosts.into_iter().map(|host| host.name).collect())
 }
 
-/// Returns the explanation of a suggestion and the next command.
+/// Explains a suggestion, and shows the next command.
 fn explained(suggested: &Suggested, cost: &PlanCost, args: &Args) -> String {
     let Suggested {
         list,
@@ -133,7 +132,6 @@ fn explained(suggested: &Suggested, cost: &PlanCost, args: &Args) -> String {
     let (samplers, cap) = (plan.shares.len(), plan.cap);
     let mut text =
         format!("\nsamplers  {samplers} with a cap of {cap} ports (lower bound {at_least})\n");
-    // Writing to a String does not fail.
     let _ = write!(
         text,
         "{}",
@@ -188,7 +186,7 @@ fn explained(suggested: &Suggested, cost: &PlanCost, args: &Args) -> String {
     text
 }
 
-/// Returns what the failure of one host costs.
+/// Describes the consequences if one host fails.
 fn of_a_failure(cost: &PlanCost) -> String {
     let (all, most) = (cost.total.ports, cost.most_ports());
     let share = 100.0 * f64::from(most) / f64::from(all.max(1));

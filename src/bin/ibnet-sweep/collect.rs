@@ -1,8 +1,9 @@
 //! `ibnet-sweep collect`: writes the records of a JetStream stream to compressed files, which
 //! `ibnet-view pack` turns into an archive.
 //!
-//! The server keeps a message until its records are on the disk. A durable consumer delivers the
-//! message again after a crash. A record can then be in two files; the archive stores it once.
+//! The server keeps a message until its records are on the disk, and a durable consumer delivers
+//! the message again after a crash. A record can therefore be in two files; the archive stores it
+//! once.
 
 mod files;
 
@@ -24,10 +25,11 @@ use super::flags::Flags;
 use super::only_stream::only_stream;
 use super::payload;
 
-/// Time for a reply of the server. A server that receives the spools of many samplers replies late.
+/// Max time for a reply of the server. A server that is receiving the spools of many samplers
+/// replies late.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Octets of messages that are written at once.
+/// Number of bytes of messages that are written at once.
 const OCTETS: usize = 4 << 20;
 
 /// Pause after an error.
@@ -79,8 +81,8 @@ fn every(text: &str) -> Result<Duration, &'static str> {
 }
 
 impl Args {
-    /// Uses the configuration file that is given before the command. Returns false if there are
-    /// other flags before it.
+    /// Takes over the configuration file that is given before the command. Returns false if there
+    /// are other flags before it.
     pub(super) fn take_flags(&mut self, before: &Flags) -> bool {
         let Some(config) = before.only_config() else {
             return false;
@@ -90,7 +92,7 @@ impl Args {
         !is_twice
     }
 
-    /// Returns the server with its credentials.
+    /// Returns the address of the server with its credentials.
     fn server(&self) -> Result<NatsOptions, Failure> {
         let mut raw = self
             .config
@@ -98,7 +100,7 @@ impl Args {
             .map(Raw::read)
             .transpose()?
             .unwrap_or_default();
-        // Only the outputs are used. The net file that is set here is never read.
+        // Only the outputs are needed. The net file that is set here is never read.
         raw.assignments.clear();
         raw.sampler.clear();
         raw.net = "-".to_owned();
@@ -122,7 +124,7 @@ impl Args {
         }
     }
 
-    /// Returns the error of a folder that does not accept the records.
+    /// Returns the error for a folder in which the records cannot be written.
     fn unusable(&self, source: std::io::Error) -> Failure {
         Failure::Collected {
             folder: self.output.display().to_string(),
@@ -163,8 +165,8 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     result.and(closed)
 }
 
-/// Opens the consumer, or creates it. Refuses a consumer that would not deliver each record of the
-/// subjects until it is on the disk.
+/// Opens the consumer, or creates it. Rejects a consumer whose settings would not deliver each
+/// record of the subjects until it is on the disk.
 async fn consumer(client: &Client, args: &Args, from: &str) -> Result<Durable, Failure> {
     let failed = |reason: String| Failure::Source {
         from: from.to_owned(),
@@ -184,8 +186,8 @@ async fn consumer(client: &Client, args: &Args, from: &str) -> Result<Durable, F
     })
 }
 
-/// Writes messages. Returns an error if the disk does not accept the records, or if the
-/// consumer has to be created again and this is no longer possible.
+/// Writes messages. Returns an error if the records cannot be written to the disk, or if the
+/// consumer has to be created again and this fails.
 async fn collect(
     client: &Client,
     mut consumer: Durable,
@@ -214,7 +216,8 @@ async fn collect(
                     tracing::warn!(error = %Printable(&reason), consumer = args.consumer, "cannot read from the server; trying again, and the server keeps the records until then");
                 }
                 tokio::time::sleep(PAUSE).await;
-                // A consumer that a user deleted is created again, and delivers the whole stream.
+                // If a user has deleted the consumer, it is created again, and delivers the whole
+                // stream.
                 match self::consumer(client, args, from).await {
                     Ok(opened) => consumer = opened,
                     Err(error @ (Failure::Consumer { .. } | Failure::SeveralStreams { .. })) => {
@@ -236,7 +239,7 @@ async fn write(client: &Client, messages: Vec<Message>, files: &mut Files) -> st
             Some(lines) => text.extend_from_slice(&lines),
             None => damaged = Some((damaged.map_or(0, |(count, _)| count) + 1, &message.subject)),
         }
-        // A message with one record has no line feed.
+        // A message with a single record has no line feed.
         if text.last().is_some_and(|octet| *octet != b'\n') {
             text.push(b'\n');
         }

@@ -8,7 +8,8 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 
 use super::failure::Failure;
 
-/// Checks that a thread can run on a CPU. The check uses a separate thread.
+/// Checks that a thread can run on a CPU. A separate thread does this, so that the caller is not
+/// bound.
 pub(super) fn check_cpu(cpu: usize) -> Result<(), Failure> {
     let pinned = thread::spawn(move || pin(cpu))
         .join()
@@ -23,6 +24,6 @@ pub(super) fn pin(cpu: usize) -> io::Result<()> {
     }
     let mut only = CpuSet::new();
     only.set(cpu);
-    // `None` selects the current thread.
+    // `None` means the current thread.
     Ok(sched_setaffinity(None, &only)?)
 }

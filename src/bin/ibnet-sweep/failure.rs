@@ -244,7 +244,7 @@ pub(super) enum Failure {
     Threads(#[source] std::io::Error),
 }
 
-/// Returns what to do if the files of `collect` cannot be written.
+/// Returns the remedy if the files of `collect` cannot be written.
 #[cfg(feature = "nats")]
 fn folder_remedy(error: &std::io::Error) -> &'static str {
     use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};

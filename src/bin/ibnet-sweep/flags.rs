@@ -1,4 +1,4 @@
-//! The flags of a sweep, and the configuration that results from the file and the flags.
+//! The flags of a sweep, and the configuration that the file and the flags result in.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -14,14 +14,14 @@ use super::watch::Reader;
 /// Configuration file that is used if no other input is given.
 pub(super) const DEFAULT_CONFIG: &str = "/etc/ibnet/ibnet.toml";
 
-/// A configuration file as it was read.
+/// A configuration file, as it was read.
 pub(super) struct ConfigFile {
     path: PathBuf,
     text: String,
 }
 
-// These flags belong to a sweep and to `check`. This is not a doc comment, because clap would print
-// it instead of the description of the program.
+// The flags of a sweep and of `check`. This is not a doc comment, because clap would print it
+// instead of the description of the program.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Flags {
     /// Configuration file; a flag below overrides the key of the same name
@@ -102,7 +102,7 @@ impl Flags {
             .collect()
     }
 
-    /// Adds the flags of `before`. Returns false if both have the same flag.
+    /// Adds the flags of `before`. Returns false if a flag is set in both.
     pub(super) fn merge(&mut self, before: &Self) -> bool {
         fn merge<V: Clone>(own: &mut Option<V>, before: &Option<V>) -> bool {
             let is_twice = own.is_some() && before.is_some();
@@ -139,12 +139,12 @@ impl Flags {
         texts && lists.into_iter().chain(others).all(|is_once| is_once)
     }
 
-    /// Returns the configuration file. Returns `None` if there are other flags.
+    /// Returns the configuration file, or `None` if there are other flags.
     pub(super) fn only_config(&self) -> Option<Option<PathBuf>> {
         self.given().is_empty().then(|| self.config.clone())
     }
 
-    /// Uses the configuration file `path` if it exists and no flag gives another input.
+    /// Uses the configuration file `path` if it exists, unless a flag gives another input.
     pub(super) fn use_default_config(&mut self, path: &Path) {
         let has_input = self.config.is_some()
             || self.assignments.is_some()
@@ -196,13 +196,12 @@ impl Flags {
         self.check(&self.raw(file.as_ref())?, file.as_ref())
     }
 
-    /// Prints the configuration. The configuration must be valid; only the ports to sweep may be
-    /// missing.
+    /// Prints the configuration, which must be valid; only the ports to sweep may be missing.
     pub(super) fn print(&self) -> Result<(), Failure> {
         let file = self.read(&mut Reader::default())?;
         let raw = self.raw(file.as_ref())?;
         if let Err(ConfigError::NothingToSweep) = self.check(&raw, file.as_ref()) {
-            // A net file is set here only to check all other keys.
+            // This net file only makes it possible to check all other keys.
             self.check(
                 &Raw {
                     net: "-".to_owned(),
@@ -222,7 +221,8 @@ impl Flags {
     }
 
     /// Returns an error if an output would append records to a file that the program reads: the
-    /// plan, the configuration, a password, a certificate or a key. Hard links are the same file.
+    /// plan, the configuration, a password, a certificate or a key. Hard links count as the same
+    /// file.
     pub(super) fn check_output(&self, config: &Config) -> Result<(), Failure> {
         let identity = |path: &Path| {
             std::fs::metadata(path)
@@ -317,7 +317,7 @@ impl Flags {
         inputs
     }
 
-    /// Returns the configuration of the file with the flags applied.
+    /// Returns the configuration of the file, overridden by the flags.
     pub(super) fn raw(&self, file: Option<&ConfigFile>) -> Result<Raw, ConfigError> {
         let mut raw = file
             .map(|file| Raw::parse(&file.text, &file.path))

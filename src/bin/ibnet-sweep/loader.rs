@@ -1,12 +1,12 @@
-//! Threads that read files and open HCA ports while the sweep runs.
+//! Reads files and opens HCA ports on separate threads while the sweep runs.
 //!
 //! A file system or a device can block for any time: a network file system without its server, a
-//! FIFO without a writer, an HCA during its reset. So the main thread, which handles signals and
-//! the watchdog, never accesses them. One thread looks at the states of the files. Each reload has
-//! a thread of its own, which reads the files and opens the HCA ports of new workers.
+//! FIFO without a writer, an HCA during its reset. The main thread, which handles signals and the
+//! watchdog, therefore never accesses them. One thread checks the states of the files, and each
+//! reload has its own thread, which reads the files and opens the HCA ports of new workers.
 //!
-//! A reload that does not end within [`PATIENCE`] is reported, and is no reason to end the sweep.
-//! Its result is still used when it comes. If the files change in the meantime, another reload
+//! A reload that does not end within [`PATIENCE`] is reported as hanging, but the sweep goes on,
+//! and the result is used if it comes later. If the files change in the meantime, another reload
 //! starts, and the result of the older one is dropped.
 
 use std::sync::mpsc::{self, SyncSender};
@@ -23,17 +23,17 @@ use super::flags::Flags;
 use super::reload::{MakeDriver, Prepare, Setup, WorkerSetup};
 use super::watch::{self, Input, Reader, Stage, Stamped, Watch};
 
-/// Time after which a reload counts as one that hangs.
+/// Time after which a reload is reported as hanging.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Largest number of reloads that hang. Each holds a thread.
+/// Max number of reloads that hang, because each of them occupies a thread.
 const MAX_HANGING: usize = 4;
 
 /// A result of one of the threads.
 pub(super) enum LoadEvent<T> {
-    /// The present states of the inputs.
+    /// The current states of the inputs.
     Looked(Vec<Stamped>),
-    /// The end of a reload.
+    /// A reload has ended.
     Loaded {
         number: u64,
         read: Vec<Stamped>,
@@ -44,16 +44,16 @@ pub(super) enum LoadEvent<T> {
 /// Everything that a reload has read and opened.
 pub(super) struct Loaded<T> {
     pub(super) setup: Setup,
-    /// Workers that continue: the number of the worker, and its setup.
+    /// Workers that continue: id of the worker, and its new setup.
     pub(super) same: Vec<(u64, WorkerSetup)>,
-    /// Workers that are to be started.
+    /// Workers to be started.
     pub(super) new: Vec<(WorkerSetup, MakeDriver<T>)>,
 }
 
 /// The sweep that a reload changes.
 pub(super) struct Running {
     pub(super) raw: Raw,
-    /// The running workers: number and setup.
+    /// The running workers: id and setup.
     pub(super) workers: Vec<(u64, WorkerSetup)>,
 }
 
@@ -62,9 +62,9 @@ struct Pending {
     number: u64,
     started: Instant,
     stage: Stage,
-    /// Whether it was reported that the reload hangs.
+    /// Whether the log has reported that the reload hangs.
     hangs: bool,
-    /// Whether it was reported that another reload was requested.
+    /// Whether the log has reported that another reload was requested meanwhile.
     is_requested_again: bool,
 }
 
@@ -74,19 +74,19 @@ pub(super) struct Loader<T> {
     prepare: Prepare<T>,
     watch: Watch,
     events: UnboundedSender<LoadEvent<T>>,
-    /// Requests to the thread that looks at the files. `None` before the first request.
+    /// Requests to the thread that checks the files. `None` before the first request.
     looks: Option<SyncSender<Vec<Input>>>,
     pending: Option<Pending>,
     /// Whether another reload was requested while one was under way.
     is_requested: bool,
-    /// Number of the next reload.
+    /// Number of the next reload, counted from the start of the program.
     next: u64,
-    /// Number of reloads that hang and whose result will be dropped.
+    /// Number of reloads that hang and whose results will be dropped.
     hanging: usize,
 }
 
 impl<T: Send + 'static> Loader<T> {
-    /// Creates a loader. `read` are the files that were read at the start.
+    /// Creates a loader. `read` lists the files that were read at the start.
     pub(super) fn new(
         flags: Flags,
         prepare: Prepare<T>,
@@ -106,7 +106,7 @@ impl<T: Send + 'static> Loader<T> {
         }
     }
 
-    /// Requests the states of the files. Does nothing while an earlier request is not answered.
+    /// Requests the states of the files. Does nothing while an earlier request is unanswered.
     pub(super) fn look(&mut self) {
         let looks = match self.looks.take() {
             Some(looks) => looks,
@@ -118,12 +118,12 @@ impl<T: Send + 'static> Loader<T> {
                 }
             },
         };
-        // The channel is full while the thread has not answered the request before.
+        // The channel is full while the thread has not answered the previous request.
         let _ = looks.try_send(self.watch.inputs());
         self.looks = Some(looks);
     }
 
-    /// Returns whether a reload must start, for these states of the files.
+    /// Returns whether a reload must start, given these states of the files.
     pub(super) fn must_start(&mut self, now: Vec<Stamped>) -> bool {
         let is_changed = self.watch.is_changed(now);
         match &self.pending {
@@ -137,8 +137,8 @@ impl<T: Send + 'static> Loader<T> {
         self.pending.is_some()
     }
 
-    /// Makes another reload start after the one that is under way. Returns the operation of a
-    /// reload that hangs, if this was not reported since.
+    /// Makes another reload start after the current one. If the current one hangs, returns its
+    /// operation, but only the first time.
     pub(super) fn start_again(&mut self) -> Option<String> {
         self.is_requested = true;
         let pending = self.pending.as_mut().filter(|pending| pending.hangs)?;
@@ -184,7 +184,7 @@ impl<T: Send + 'static> Loader<T> {
         Ok(())
     }
 
-    /// Takes the end of a reload. Returns its result, unless a newer reload has started.
+    /// Takes the result of a reload. Returns it, unless a newer reload has started.
     pub(super) fn take(
         &mut self,
         number: u64,
@@ -205,7 +205,7 @@ impl<T: Send + 'static> Loader<T> {
         Some(result)
     }
 
-    /// Returns the operation of a reload that hangs, once for each reload.
+    /// Returns the operation of a reload that hangs, once per reload.
     pub(super) fn report_hanging(&mut self) -> Option<String> {
         let pending = self
             .pending
@@ -224,7 +224,7 @@ fn load<T>(
 ) -> Result<Loaded<T>, Failure> {
     let mut setup = Setup::load(flags, reader)?;
     setup.check_change_from(&running.raw)?;
-    // A new plan may omit this host. But a new name of the sampler must be in the plan.
+    // A new plan may omit this host, but a new name of the sampler must be in the plan.
     if setup.raw.sampler != running.raw.sampler {
         setup.work = setup.work.present()?;
     }
@@ -263,7 +263,7 @@ impl<T> Drop for Report<T> {
     fn drop(&mut self) {
         let result = std::mem::replace(&mut self.result, Err(Failure::Crashed));
         let read = std::mem::take(&mut self.reader).into_read();
-        // The receiver lives as long as the program.
+        // The receiver exists as long as the program runs.
         let _ = self.events.send(LoadEvent::Loaded {
             number: self.number,
             read,
@@ -272,14 +272,14 @@ impl<T> Drop for Report<T> {
     }
 }
 
-/// Starts the thread that looks at files.
+/// Starts the thread that checks the files.
 fn start_looking<T: Send + 'static>(
     events: UnboundedSender<LoadEvent<T>>,
 ) -> std::io::Result<SyncSender<Vec<Input>>> {
     let (requests, received) = mpsc::sync_channel::<Vec<Input>>(1);
     let look = move || {
         for inputs in received {
-            // The receiver lives as long as the program.
+            // The receiver exists as long as the program runs.
             let _ = events.send(LoadEvent::Looked(watch::look(inputs)));
         }
     };
@@ -287,7 +287,7 @@ fn start_looking<T: Send + 'static>(
     Ok(requests)
 }
 
-/// Drops a value on a thread of its own, because the closing of an HCA port can block.
+/// Drops a value on a separate thread, because closing an HCA port can block.
 pub(super) fn drop_elsewhere<V: Send + 'static>(value: V) {
     // If no thread can be started, the value is dropped here.
     let _ = thread::Builder::new()

@@ -1,11 +1,17 @@
 //! `ibnet-sweep`: queries the counters of every assigned port once per slot, and writes them as
 //! JSON lines. A slot is one numbered interval, one second by default.
 //!
-//! Each HCA port has a thread that sends the MADs. Each output has a thread that writes the
-//! records. The main thread waits for signals. `ibnet-sweep query` queries one port.
-//! `ibnet-sweep check` tests everything that a sweep needs. `ibnet-sweep verify` compares ibnet with
-//! libibmad. `ibnet-sweep status` shows the condition of all samplers. `ibnet-sweep collect` writes
-//! the records of a NATS server to files.
+//! Each HCA port has a thread that sends the MADs, and each output has a thread that writes the
+//! records, while the main thread waits for signals. The other commands are:
+//!
+//! | command | task |
+//! |---|---|
+//! | `check` | tests everything that a sweep needs |
+//! | `query` | queries one port |
+//! | `verify` | compares ibnet with libibmad |
+//! | `status` | shows the condition of all samplers |
+//! | `collect` | writes the records of a NATS server to files |
+//! | `schema` | prints the types of the fields of the records |
 
 use std::io::IsTerminal;
 #[cfg(feature = "umad")]
@@ -109,8 +115,8 @@ impl Args {
         }
     }
 
-    /// Moves the flags before a command to the command. `ibnet-sweep -c FILE check` is the same as
-    /// `ibnet-sweep check -c FILE`.
+    /// Moves the flags before a command to the command, so that `ibnet-sweep -c FILE check` is
+    /// the same as `ibnet-sweep check -c FILE`.
     fn with_flags_of_command(mut self) -> Result<Self, clap::Error> {
         let conflict = |text: &str| Err(Self::command().error(ErrorKind::ArgumentConflict, text));
         let is_sweep = self.sweeps.is_some() || self.once || self.summary || self.print_config;
@@ -200,7 +206,7 @@ fn main() -> ExitCode {
     end(code)
 }
 
-/// Runs the command. Returns the exit code.
+/// Runs the command, and returns the exit code.
 fn work(args: &Args) -> u8 {
     let result = match &args.command {
         None => run(args).map(|()| 0),
@@ -232,23 +238,23 @@ fn work(args: &Args) -> u8 {
     }
 }
 
-/// Ends the process. All work is done, but threads may still use libibumad.
+/// Ends the process when all work is done, although threads may still use libibumad.
 ///
-/// ibsim replaces system calls by a preloaded library. Its exit handler disconnects from the
-/// simulator, and frees what a thread needs that still has an open port. So the ports are closed
-/// first. The handler can hang: it waits for a reply of the simulator, and for a lock that a worker in
-/// a blocking write holds. Then the process ends without it.
+/// ibsim replaces system calls by a preloaded library. The exit handler of this library
+/// disconnects from the simulator, and frees what a thread with an open port still needs, so the
+/// ports are closed first. The handler can hang, because it waits for a reply of the simulator
+/// and for a lock that a worker in a blocking write holds; the process then ends without it.
 #[cfg(feature = "umad")]
 fn end(code: u8) -> ExitCode {
-    /// Longest time for the ports and the exit handlers.
+    /// Max time for closing the ports and for the exit handlers.
     const LONGEST: std::time::Duration = std::time::Duration::from_millis(500);
-    // An error of standard output was reported where it was written.
+    // If standard output cannot be written, the error was reported at the write that failed.
     let _ = std::io::stdout().flush();
     let end = move || {
         std::thread::sleep(LONGEST);
         umad::end_process(code.into());
     };
-    // If the thread cannot be started, only the exit handlers of ibsim may hang.
+    // If the thread cannot be started, nothing is lost: only the exit handlers of ibsim may hang.
     let _ = std::thread::Builder::new()
         .name("exit".to_owned())
         .spawn(end);
@@ -334,8 +340,8 @@ fn run(args: &Args) -> Result<(), Failure> {
                     outlet,
                     cli::random_seed(),
                 );
-                // If there is only one slot, a lost connection is an error. Then the sweep does not
-                // wait until the connection is back.
+                // With only one slot, a lost connection is an error, because the sweep must not
+                // wait until it is restored.
                 let driver = if traps {
                     driver.with_traps(
                         cli::random_seed(),
@@ -359,8 +365,8 @@ fn run(args: &Args) -> Result<(), Failure> {
     Err(Failure::NoUmad)
 }
 
-/// Sweeps with all workers. The slots go to the outputs. With `--once`, one slot is printed as a
-/// table.
+/// Sweeps with all workers, whose records go to the outputs. With `--once`, one slot is printed
+/// as a table instead.
 fn sweep<T: Transport + Send + 'static>(
     args: &Args,
     setup: Setup,
@@ -401,7 +407,7 @@ fn sweep<T: Transport + Send + 'static>(
     };
     let config = &setup.config;
     if args.once {
-        // This opens standard output only to detect that it is closed.
+        // Standard output is opened only to detect that it is closed.
         drop(output::open(&[Destination::Stdout.into()])?);
         let (table, observers) = shared_observer(OneSlot::add);
         let workers = start(&Streams::none()?, &observers)?;
@@ -411,7 +417,7 @@ fn sweep<T: Transport + Send + 'static>(
     }
     let metrics = metrics::serve(config, setup.work.peers.clone())?;
     let (streams, writers) = Streams::open(&config.outputs, &setup.work.hosts())?;
-    // A progress bar is not drawn if records go to the same terminal.
+    // The progress bar is hidden if records go to the same terminal.
     let is_bar_alone = config
         .outputs
         .iter()
@@ -424,7 +430,7 @@ fn sweep<T: Transport + Send + 'static>(
     let observers = observers(metrics.clone(), args.summary.then_some(summarize));
     let workers = start(&streams, &observers)?;
     let drain = config.drain;
-    // A sweep of a few slots ends before a reload is needed.
+    // A sweep of a fixed number of slots needs no reload.
     let reload = args.sweeps.is_none().then(|| Reload {
         flags: args.flags.clone(),
         prepare,
@@ -448,8 +454,8 @@ fn sweep<T: Transport + Send + 'static>(
     result
 }
 
-/// Returns a value that collects the slots of all workers. Also returns the observers that add
-/// slots to this value.
+/// Creates a value that collects the slots of all workers. Also returns a function that makes the
+/// observers which add slots to this value.
 fn shared_observer<V: Default + Send + 'static>(
     add: fn(&mut V, SlotReport<'_>),
 ) -> (Arc<Mutex<V>>, MakeObservers) {

@@ -9,7 +9,7 @@ use ibnet::metrics::{Metrics, Peers, Server};
 
 use super::failure::Failure;
 
-/// Starts the metrics server. Returns `None` if the configuration has none.
+/// Starts the metrics server. Returns `None` if none is configured.
 #[expect(
     clippy::disallowed_methods,
     reason = "programs read clocks; the library gets the time as an argument"
@@ -25,8 +25,7 @@ pub(super) fn serve(config: &Config, peers: Peers) -> Result<Option<Arc<Metrics>
     Ok(Some(metrics))
 }
 
-/// Returns kind and LID of every device of the plan, and of the devices at the other ends of its
-/// links.
+/// Returns kind and LID of all devices of the plan, and the LIDs of their peers.
 pub(super) fn peers(samplers: &[Sampler]) -> Peers {
     let devices = || samplers.iter().flat_map(|sampler| &sampler.devices);
     let ends = devices()

@@ -8,7 +8,7 @@ use ibnet_record::{Status, summed_error_counters};
 
 use super::table;
 
-/// The ports of one slot, of all workers.
+/// The ports of all workers in one slot.
 #[derive(Debug, Default)]
 pub(super) struct OneSlot {
     rows: Vec<Row>,
@@ -27,8 +27,8 @@ struct Row {
     peer: Option<(String, PortNum)>,
     link: String,
     status: &'static str,
-    /// Octets sent since the counters of the device were cleared. The next fields are totals too:
-    /// octets received, ticks of waiting, and errors.
+    /// Bytes sent since the counters of the device were cleared. The next fields are totals too:
+    /// bytes received, ticks of waiting, and errors.
     xmit: Option<u64>,
     rcv: Option<u64>,
     wait: Option<u64>,
@@ -45,8 +45,8 @@ impl OneSlot {
         self.longest = self.longest.max(report.stats.ended - report.stats.started);
     }
 
-    /// Returns the table. It has one row for each port, sorted by node and port, and a line with
-    /// the sums.
+    /// Returns the table: one row for each port, sorted by node and port, and a line with the
+    /// totals.
     pub(super) fn show(mut self) -> String {
         self.rows
             .sort_by(|a, b| (&a.node, a.guid, a.port).cmp(&(&b.node, b.guid, b.port)));
@@ -125,7 +125,7 @@ impl Row {
     }
 }
 
-/// Shortens a name of the fabric to the width of its column, and escapes its control characters.
+/// Shortens a name from the fabric to the width of its column, and escapes control characters.
 fn short(text: &str) -> String {
     const WIDTH: usize = 18;
     let text = Printable(text).to_string();
@@ -136,7 +136,7 @@ fn short(text: &str) -> String {
     }
 }
 
-/// Returns octets with a decimal unit and at least three digits.
+/// Formats a number of bytes with a decimal unit and at least three digits.
 fn octets(value: u64) -> String {
     let units = ["B", "kB", "MB", "GB", "TB", "PB", "EB"];
     let (mut scaled, mut unit) = (value as f64, 0);

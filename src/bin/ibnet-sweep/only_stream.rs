@@ -1,4 +1,4 @@
-//! The stream of a NATS server that has the records.
+//! Finds the stream of a NATS server that stores the records.
 
 use async_nats::Subject;
 use async_nats::jetstream::Context;
@@ -8,17 +8,17 @@ use serde_json::{Value, json};
 
 use super::failure::Failure;
 
-/// Returns the only stream that has messages with a subject. A consumer reads one stream, so the
-/// records of several streams would be incomplete without a word.
+/// Returns the only stream that has messages with a subject. Several streams are an error: a
+/// consumer reads one stream, so the other records would be missing without notice.
 ///
-/// `failed` makes an error of a reason, and `remedy` is that of several streams.
+/// `failed` makes an error from a reason, and `remedy` is the remedy for several streams.
 pub(super) async fn only_stream(
     jetstream: &Context,
     subject: &str,
     failed: impl Fn(String) -> Failure,
     remedy: &'static str,
 ) -> Result<Stream, Failure> {
-    // The server takes an empty subject for any.
+    // The server would interpret an empty subject as any subject.
     let valid = Subject::validated(subject).map_err(|error| failed(error.to_string()))?;
     let names = match jetstream
         .request("STREAM.NAMES", &json!({ "subject": valid }))
@@ -28,7 +28,7 @@ pub(super) async fn only_stream(
         Response::Err { error } => return Err(failed(error.to_string())),
         Response::Ok::<Value>(page) => page["streams"].clone(),
     };
-    // The server returns null in place of an empty list.
+    // The server returns null instead of an empty list.
     let mut names: Vec<String> = serde_json::from_value(names).unwrap_or_default();
     names.sort_unstable();
     match &names[..] {

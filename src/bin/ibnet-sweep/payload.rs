@@ -1,10 +1,10 @@
-//! Payloads of a NATS server with records.
+//! Payloads of NATS messages that contain records.
 
 use std::borrow::Cow;
 
 use ibnet::output::payload_text;
 
-/// Largest decompressed payload in octets. The samplers send at most 512 KiB or one record.
+/// Max decompressed payload in bytes. Samplers send at most 512 KiB, or one record.
 const LARGEST: u64 = 16 << 20;
 
 /// Returns the text of a payload, or `None` if it is damaged.

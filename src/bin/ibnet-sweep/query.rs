@@ -1,4 +1,4 @@
-//! `ibnet-sweep query`: reads the counters of one port once. It prints them in the format of
+//! `ibnet-sweep query`: reads the counters of one port once, and prints them in the format of
 //! `perfquery` or as a record.
 
 use std::path::PathBuf;
@@ -104,7 +104,7 @@ fn timeout(text: &str) -> Result<Duration, &'static str> {
         .ok_or("a duration from 1ms to 60s, such as 500ms")
 }
 
-/// Interval from which the slot number of the record is computed. It is the default of a sweep.
+/// Interval from which the slot number of the record is computed: the default of a sweep.
 const INTERVAL_NS: u64 = 1_000_000_000;
 
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
@@ -121,8 +121,8 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     }
     #[cfg(feature = "umad")]
     {
-        // One HCA port is sufficient for one query. If several are configured, the first one is
-        // used.
+        // One HCA port is sufficient for one query. If several are configured, this uses the
+        // first one.
         let (port, pkey_index) =
             workers::hca_port(&config, &config.cas.first().cloned().unwrap_or_default())?;
         let transport = ibnet::mad::transport::umad::UmadTransport::open(&port)?;
@@ -133,8 +133,8 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
 }
 
 impl Args {
-    /// Takes the configuration file from the flags before the command. Returns false if there are
-    /// other flags, or if it is given twice.
+    /// Takes over the configuration file from the flags before the command. Returns false if
+    /// there are other flags, or if it is given twice.
     pub(super) fn take_flags(&mut self, before: &Flags) -> bool {
         let Some(config) = before.only_config() else {
             return false;
@@ -144,7 +144,7 @@ impl Args {
         !is_twice
     }
 
-    /// Returns the configuration with the flags applied.
+    /// Returns the configuration, overridden by the flags.
     fn config(&self) -> Result<Config, ConfigError> {
         let mut raw = self
             .config
@@ -233,7 +233,7 @@ impl Args {
         cli::print(&shown).map_err(Failure::Stdout)
     }
 
-    /// Returns the error for a port without any answer.
+    /// Returns the error for a port that answered no query.
     fn no_answer(&self, answers: &QueryResult) -> Failure {
         let (lid, port) = (self.lid, self.port);
         if answers.is_silent() {

@@ -12,16 +12,16 @@ pub(super) use self::connected::Receiving;
 #[cfg(not(feature = "nats"))]
 pub(super) use self::without_nats::Receiving;
 
-/// A published plan as it was received, or as it was read from the copy.
+/// A published plan, as it was received or read from the copy.
 #[derive(Clone, Debug)]
 pub(super) struct ReceivedPlan {
-    /// Text of the assignments file. It is not checked.
+    /// Text of the assignments file. It has not been checked.
     pub(super) octets: Arc<[u8]>,
     /// Origin for messages: the address and the revision, or the path of the copy.
     pub(super) name: String,
-    /// Reason why the plan comes from the copy.
+    /// Why the plan comes from the copy. `None` if it comes from the server.
     pub(super) problem: Option<String>,
-    /// Path of the copy that the plan belongs to.
+    /// Path of the copy of this plan.
     copy: Option<PathBuf>,
 }
 
@@ -30,7 +30,7 @@ impl ReceivedPlan {
         sha256_hex(&self.octets)
     }
 
-    /// Keeps a plan that is in use as the copy on the disk.
+    /// Writes a plan that is in use to the copy on the disk.
     pub(super) fn keep_copy(&self) {
         let (Some(path), None) = (&self.copy, &self.problem) else {
             return;
@@ -87,7 +87,7 @@ mod connected {
             Arc::ptr_eq(&self.0, &other.0)
         }
 
-        /// Returns the SHA-256 of the newest plan, or of the copy while no plan was received.
+        /// Returns the SHA-256 of the newest plan or, while no plan was received, of the copy.
         pub(in super::super) fn sha256(&self) -> Option<String> {
             self.0
                 .receiver
@@ -157,7 +157,7 @@ mod connected {
         }
     }
 
-    /// Returns the path of the copy: that of the configuration, or `plan.toml` in the state directory
+    /// Returns the path of the copy: the configured one, or `plan.toml` in the state directory
     /// that systemd gives the service.
     fn copy_path(store: &PlanStore) -> Option<PathBuf> {
         let of_service = || {
@@ -181,7 +181,7 @@ mod without_nats {
     use super::super::failure::Failure;
     use super::ReceivedPlan;
 
-    /// A plan that this build cannot receive.
+    /// A placeholder: this build cannot receive published plans.
     #[derive(Clone, Debug)]
     pub(in super::super) struct Receiving {
         store: Arc<PlanStore>,

@@ -1,6 +1,6 @@
 //! The configuration and the plan, as they were read at the start or at a reload. This module
-//! checks which keys may change, and selects the workers that continue. A worker is the thread of
-//! one HCA port.
+//! checks which keys may change, and determines the workers that continue. A worker is the thread
+//! of one HCA port.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use super::flags::Flags;
 use super::watch::Reader;
 use super::workers::{Share, Work};
 
-/// Makes a driver that writes to an outlet. This may block, so it runs on the thread of the worker.
+/// Makes a driver that writes to an outlet. This may block, so the thread of the worker calls it.
 pub(super) type MakeDriver<T> = Box<dyn FnOnce(Outlet) -> Driver<T> + Send>;
 
-/// Opens the transport of a worker. The driver of the worker is made later.
+/// Opens the transport of a worker, whose driver is made later.
 pub(super) type Prepare<T> =
     Arc<dyn Fn(&Config, &Share, DriverSettings) -> Result<MakeDriver<T>, Failure> + Send + Sync>;
 
@@ -27,7 +27,7 @@ pub(super) struct Setup {
     pub(super) work: Work,
 }
 
-/// Everything that defines a worker. If this setup is equal after a reload, the worker continues.
+/// Everything that defines a worker. A worker whose setup is the same after a reload continues.
 #[derive(Clone, PartialEq)]
 pub(super) struct WorkerSetup {
     share: Share,
@@ -36,7 +36,7 @@ pub(super) struct WorkerSetup {
     pkey: u16,
 }
 
-/// Keys that may change while the sweep runs. All others need a restart.
+/// Keys that may change while the sweep runs. Changes of all other keys need a restart.
 const CHANGEABLE: [&str; 17] = [
     "assignments",
     "plan_server",
@@ -58,9 +58,9 @@ const CHANGEABLE: [&str; 17] = [
 ];
 
 impl Setup {
-    /// Reads and checks the configuration and the plan. May block as long as the file system.
+    /// Reads and checks the configuration and the plan. Blocks as long as the file system does.
     ///
-    /// A plan that does not name the sampler is not an error here: see [`Work::absent`].
+    /// It is not an error here if the plan does not contain the sampler: see [`Work::absent`].
     pub(super) fn load(flags: &Flags, reader: &mut Reader) -> Result<Self, Failure> {
         let file = flags.read(reader)?;
         let raw = flags.raw(file.as_ref())?;
@@ -76,7 +76,7 @@ impl Setup {
         change: impl Fn(DriverSettings) -> DriverSettings,
     ) -> Vec<WorkerSetup> {
         let Config { cpus, pkey, .. } = &self.config;
-        // Several workers share a CPU if there are fewer CPUs than workers.
+        // If there are fewer CPUs than workers, several workers share a CPU.
         let cpu = |place: usize| (!cpus.is_empty()).then(|| cpus[place % cpus.len()]);
         let shares = self.work.shares(&self.config).into_iter().enumerate();
         shares
@@ -107,8 +107,8 @@ impl WorkerSetup {
         &self.settings
     }
 
-    /// Returns whether the slots of both setups have the same numbers, and both change at the same
-    /// slot.
+    /// Returns whether the slots of both setups have the same numbers, and whether both change to
+    /// a new plan at the same slot.
     fn has_slots_of(&self, other: &Self) -> bool {
         let of = |setup: &Self| {
             (
@@ -130,8 +130,8 @@ impl WorkerSetup {
         of(self) == of(other)
     }
 
-    /// Returns the index of the worker whose slots the new worker continues. This is the worker of
-    /// the same HCA port, or else the first worker whose slots have the same numbers.
+    /// Returns the index of the worker whose slots the new worker continues: the worker of the
+    /// same HCA port, or else the first worker whose slots have the same numbers.
     pub(super) fn predecessor<'a>(
         &self,
         replaced: impl Iterator<Item = &'a Self> + Clone,
@@ -161,8 +161,8 @@ impl WorkerSetup {
         prepare(config, &self.share, self.settings.clone())
     }
 
-    /// Returns whether both setups describe the same worker. Other parts of the assignments file
-    /// may differ.
+    /// Returns whether both setups describe the same worker, even if other parts of the
+    /// assignments file differ.
     pub(super) fn is_same_as(&self, other: &Self) -> bool {
         let without_sha256 = |setup: &Self| Self {
             settings: DriverSettings {

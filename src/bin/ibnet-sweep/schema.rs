@@ -51,9 +51,8 @@ Examples:
   ibnet-sweep schema --format json-schema
 
 A file of records has lines of all types: select those of one type by the column
-`type`. docs/operations.md has complete examples.";
+`type`. docs/recipes.md has complete examples.";
 
-/// Runs the subcommand.
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let of = match args.record {
         Record::Port => Type::Port,
@@ -98,11 +97,10 @@ fn json_schema(fields: &[Field], name: &str) -> String {
         "properties": properties,
         "required": ["type", "ts"],
     });
-    // Serializing a value does not fail.
     serde_json::to_string_pretty(&document).unwrap_or_default()
 }
 
-/// Joins one text for each field.
+/// Formats each field and joins the results.
 fn joined(fields: &[Field], separator: &str, text: impl Fn(&Field) -> String) -> String {
     fields.iter().map(text).collect::<Vec<_>>().join(separator)
 }
@@ -122,7 +120,6 @@ fn polars(fields: &[Field]) -> String {
         format!("    \"{}\": {kind},", field.name)
     };
     let mut text = String::from("import polars as pl\n\nSCHEMA = {\n");
-    // Writing to a String does not fail.
     let _ = write!(text, "{}\n}}", joined(fields, "\n", of));
     text
 }

@@ -1,8 +1,8 @@
-//! The main loop of a sweep. It handles the workers (one thread for each HCA port), the outputs and
-//! the signals. At the end it reports lost records.
+//! The main loop of a sweep. It handles the workers (one thread for each HCA port), the outputs
+//! and the signals, and reports lost records at the end.
 //!
 //! After a signal the workers close their slot, and the outputs write the waiting records. The
-//! drain time limits both. It begins at the signal, and a second signal ends it. Records that are
+//! drain time limits both; it begins at the signal, and a second signal ends it. Records that are
 //! not written by then are counted and reported, and the exit code is 4.
 
 use std::sync::Arc;
@@ -19,21 +19,21 @@ use tokio::time::{Instant, sleep_until, timeout};
 use super::failure::Failure;
 use super::supervisor::{NewWorker, Reload, Supervisor};
 
-/// Time between two checks of the files. The program polls the files, because inotify does not
-/// report changes on network file systems.
+/// Time between two checks of the files. They are polled, because inotify does not report changes
+/// on network file systems.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Shortest time that the workers get to close their slot, even if the drain time is shorter.
-/// Workers need 0.3 s, and more on a busy host.
+/// Min time that the workers get to close their slot, even if the drain time is shorter. Workers
+/// need 0.3 s, and more on a busy host.
 const CLOSE_SLOT: Duration = Duration::from_secs(4);
 
-/// The runtime, and the signals that stop the sweep.
+/// The tokio runtime, and the signals that stop the sweep.
 pub(super) struct Service {
     runtime: Runtime,
     signals: cli::Signals,
 }
 
-/// Reason for the end of the main loop.
+/// Why the main loop ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stop {
     /// All workers have ended by themselves.
@@ -45,8 +45,8 @@ enum Stop {
 }
 
 impl Service {
-    /// Starts to catch signals. Call it before the first record is written, because a reader of the
-    /// records may send a signal after the first one.
+    /// Starts to catch signals. This must be called before the first record is written, because a
+    /// reader of the records may send a signal as soon as it has one.
     pub(super) fn new() -> Result<Self, Failure> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -58,13 +58,13 @@ impl Service {
         Ok(Self { runtime, signals })
     }
 
-    /// Runs the workers and the outputs on their own threads. Returns after all workers have ended,
-    /// after a signal, or after the reader of the only output has closed its pipe. If one worker
-    /// fails, all others end.
+    /// Runs the workers and the outputs on their own threads. Returns after all workers have
+    /// ended, after a signal, or after the reader of the only output has closed its pipe. If one
+    /// worker fails, all others end too.
     ///
     /// # Errors
-    /// Returns the first failure of a worker. Otherwise returns the number of records that were not
-    /// written to a file, to standard output or to NATS.
+    /// Returns the first failure of a worker, or else the number of records that were not written
+    /// to a file, to standard output or to NATS.
     pub(super) fn run<T: Transport + Send + 'static>(
         mut self,
         workers: Vec<NewWorker<T>>,
@@ -74,7 +74,7 @@ impl Service {
         drain: Duration,
     ) -> Result<(), Failure> {
         let outputs = Outputs::start(writers)?;
-        // Without a reload SIGHUP ends the program, as it does by default.
+        // Without reloads, SIGHUP ends the program, as it does by default.
         let hangups = || {
             if reload.is_some() {
                 cli::Hangups::new()
@@ -127,8 +127,8 @@ impl Service {
                     supervisor.handle(event);
                 }
             };
-            // The branches are polled in order. If no worker is left, a signal is handled later, as
-            // one for the outputs.
+            // The branches are polled in order. If no worker is left, a signal is therefore handled
+            // later, as one for the outputs.
             let again = tokio::select! {
                 biased;
                 _ = timeout(time_of_workers, stopped) => false,
@@ -145,7 +145,7 @@ impl Service {
                 outputs.drain(stop, end, drain, &mut self.signals).await
             };
             let written = report(finished);
-            // One error is returned. The other one is logged.
+            // Only one error can be returned, so the other one is logged.
             match (result.and(closed), written) {
                 (Err(failure), Err(other)) => {
                     tracing::error!(error = %other, "cannot write all records");
@@ -179,7 +179,7 @@ impl Drop for WakeOnDrop {
 impl Outputs {
     fn start(writers: Vec<Writer>) -> Result<Self, Failure> {
         let (reader_gone, ended) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-        // If there are other outputs, the sweep continues.
+        // If there are other outputs, the sweep continues when one has ended.
         let is_only = writers.len() == 1;
         let on_end = {
             // Each thread drops its clone after it has stored its result, even after a panic.
@@ -202,8 +202,8 @@ impl Outputs {
     /// Waits until all outputs have written their records, and returns their results.
     ///
     /// After a signal the wait ends with the drain time, or at the next signal. At a normal end,
-    /// files and standard output have no deadline until a signal comes. Sockets and NATS have the
-    /// drain time, counted from `end`.
+    /// files and standard output have no deadline until a signal comes, whereas sockets and NATS
+    /// have the drain time, counted from `end`.
     async fn drain(
         self,
         stop: Stop,
@@ -248,8 +248,8 @@ impl Outputs {
     }
 }
 
-/// Returns an error if the workers did not close their slot. It is no error if the reader of the
-/// only output is gone, because nothing reads the records.
+/// Returns an error if the workers did not close their slot. If the reader of the only output is
+/// gone, this is not an error, because nothing reads the records.
 fn closed(stop: Stop, again: bool, has_ended: bool, time: Duration) -> Result<(), Failure> {
     match stop {
         _ if has_ended => Ok(()),
@@ -262,13 +262,13 @@ fn closed(stop: Stop, again: bool, has_ended: bool, time: Duration) -> Result<()
 }
 
 /// Returns whether an output has no time limit at a normal end. A slow reader of a pipe is not a
-/// fault. But a disconnected server or reader of a socket may never come back.
+/// fault, but a disconnected server or socket reader may never come back.
 fn is_local(kind: Kind) -> bool {
     matches!(kind, Kind::Stdout | Kind::File)
 }
 
-/// Logs the outputs that lost records. Returns an error if one of these outputs must not lose
-/// records.
+/// Logs the outputs that lost records. Returns an error if an output is among them that must not
+/// lose records.
 fn report(finished: Vec<Finished>) -> Result<(), Failure> {
     let has_lost = |finished: &&Finished| finished.dropped > 0 && finished.end != End::ReaderGone;
     for Finished {

@@ -15,7 +15,7 @@ use super::workers::read_net;
 /// A simulated fabric that several workers share.
 pub(super) type SharedFabric = Arc<Mutex<SimFabric>>;
 
-/// Builds the simulated fabric of a configuration. Returns `None` if the fabric is a real one.
+/// Builds the simulated fabric of a configuration. Returns `None` if the sweep uses a real one.
 pub(super) fn build(config: &Config) -> Result<Option<SharedFabric>, Failure> {
     let Some(simulation) = &config.simulation else {
         return Ok(None);
@@ -31,7 +31,7 @@ pub(super) fn build(config: &Config) -> Result<Option<SharedFabric>, Failure> {
     Ok(Some(Arc::new(Mutex::new(simulated))))
 }
 
-/// Returns the traffic of the scenario, and logs when it happens.
+/// Returns the traffic of the scenario, and logs when it takes place.
 fn traffic(fabric: &Fabric, simulation: &Simulation) -> Result<Traffic, Failure> {
     let (incast, storms) = (simulation.incast(fabric), simulation.storms(fabric));
     if let Some(incast) = &incast {
@@ -61,8 +61,8 @@ fn traffic(fabric: &Fabric, simulation: &Simulation) -> Result<Traffic, Failure>
         .ok_or_else(too_small)
 }
 
-/// Returns the name that an HCA port of the simulated fabric has in the records. It is the
-/// configured name, or else `sim` with port 1.
+/// Returns the name of an HCA port of the simulated fabric in the records: the configured name,
+/// or else `sim` with port 1.
 pub(super) fn hca_name(ca: &HcaName) -> (String, PortNum) {
     (
         ca.ca.clone().unwrap_or_else(|| "sim".to_owned()),

@@ -1,5 +1,5 @@
-//! The outputs of the samplers. All samplers share one stream, or each sampler has a separate file
-//! in a folder.
+//! The outputs of the samplers: all samplers share one stream, or each has its own file in a
+//! folder.
 
 use std::fs;
 use std::path::Path;
@@ -8,17 +8,17 @@ use ibnet::output::{self, Destination, FileOptions, Outlet, Output, Writer};
 
 use super::failure::Failure;
 
-/// Opened outputs, by the name of the sampler.
+/// The open outputs, by sampler.
 pub(super) struct Streams {
-    /// Name of a sampler, and its outlet. If the name is `None`, all samplers use the outlet.
+    /// Name of a sampler, and its outlet. All samplers use an outlet whose name is `None`.
     outlets: Vec<(Option<String>, Outlet)>,
 }
 
 impl Streams {
-    /// Opens the outputs of these samplers. Also returns the writers of the outputs.
+    /// Opens the outputs of these samplers, and also returns the writers.
     ///
-    /// A folder (a path with `/` at the end) is created and gets a file `SAMPLER.jsonl` for each
-    /// sampler. All samplers share any other output. Each record has the name of its sampler.
+    /// A folder (a path with `/` at the end) is created, and gets a file `SAMPLER.jsonl` for each
+    /// sampler. All other outputs are shared by the samplers, whose records contain their names.
     pub(super) fn open(outputs: &[Output], hosts: &[&str]) -> Result<(Self, Vec<Writer>), Failure> {
         let folders = outputs
             .iter()
@@ -68,7 +68,7 @@ impl Streams {
     }
 }
 
-/// Returns the path of an output that is a folder.
+/// Returns the path of an output if it is a folder.
 fn folder(output: &Output) -> Option<&Path> {
     match &output.to {
         Destination::File(FileOptions { path, .. }) => path
@@ -85,8 +85,8 @@ fn of_sampler(output: &Output, host: &str) -> Result<Output, Failure> {
     let (Some(folder), Destination::File(options)) = (folder(output), &output.to) else {
         return Ok(output.clone());
     };
-    // The name comes from the assignments file. A name such as `../x` must not lead out of the
-    // folder.
+    // The name comes from the assignments file, and a name such as `../x` must not lead out of
+    // the folder.
     if host.is_empty() || host.starts_with('.') || host.contains(['/', '\0']) {
         return Err(Failure::SamplerFileName {
             host: host.to_owned(),

@@ -17,12 +17,12 @@ use super::table;
 /// Number of links that are listed.
 const BUSIEST: usize = 5;
 
-/// Sums over all slots of all workers.
+/// Totals over all slots of all workers.
 #[derive(Debug)]
 pub(super) struct Summary {
     workers: BTreeMap<WorkerName, Worker>,
     links: BTreeMap<(Guid, PortNum), Link>,
-    /// Largest number of slots of a worker.
+    /// Number of slots of the worker that has the most.
     slots: u64,
     missed: u64,
     lost: u64,
@@ -36,10 +36,10 @@ pub(super) struct Summary {
 /// Sampler, HCA, port of the HCA, and whether it is a secondary sampler.
 type WorkerName = (String, String, PortNum, bool);
 
-/// Sums over the slots of one worker.
+/// Totals over the slots of one worker.
 #[derive(Debug, Default)]
 struct Worker {
-    /// Ports in the last slot.
+    /// Number of ports in the last slot.
     ports: u32,
     mads: u64,
     time: Duration,
@@ -180,7 +180,7 @@ impl fmt::Display for Summary {
         let millis = |nanos: u64| nanos as f64 / 1e6;
         let max = u64::try_from(longest.as_nanos()).unwrap_or(u64::MAX);
         // The histogram has two significant digits, so a quantile may be rounded to a value above
-        // the maximum.
+        // the max.
         let [p50, p99] =
             [0.5, 0.99].map(|quantile| millis(durations.value_at_quantile(quantile).min(max)));
 

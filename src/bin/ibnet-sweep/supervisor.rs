@@ -1,12 +1,11 @@
 //! The workers of a sweep: their threads, their reports, and their replacement at a reload. A
 //! worker sends and receives MADs through one HCA port.
 //!
-//! A reload starts new workers beside the old ones. The new workers discover their devices while
-//! the old workers still sweep. Then the new workers replace the old workers. All do this at the
-//! same slot border, those of secondaries one slot later. So no slot is lost or runs twice. A
-//! worker whose setup did not change continues, and keeps its readings for the rates. If the new
-//! plan does not name this host, the workers end between two slots, and the program waits for a
-//! plan that names it.
+//! A reload starts new workers beside the old ones, and the new workers discover their devices
+//! while the old ones still sweep. All workers then change at the same slot border (those of
+//! secondaries one slot later), so no slot is lost or runs twice. A worker whose setup is unchanged
+//! continues, and keeps the readings from which it computes rates. If the new plan does not contain
+//! this host, the workers end between two slots, and the program waits for a plan that contains it.
 
 use std::sync::Arc;
 use std::thread;
@@ -32,15 +31,16 @@ use super::streams::Streams;
 use super::systemd::Manager;
 use super::watch::Stamped;
 
-/// A plan with a later time than this waits for its time. Its slot border is set this long before the
-/// time, so a busy main thread does not delay the change. Until then, a newer plan can replace it.
+/// A plan whose time is further ahead than this waits, and a newer plan can still replace it. The
+/// slot border is set this long before the time, so that a busy main thread does not delay the
+/// change.
 const SET_BORDER: Duration = Duration::from_secs(3);
 
-/// Old workers are replaced at a slot border. The border is at least this far ahead, so all workers
-/// learn of it in time.
+/// Min time from setting a slot border until the old workers are replaced at it, so that all
+/// workers receive the border in time.
 const CHANGE_AHEAD: Duration = Duration::from_millis(50);
 
-/// Largest length of an event's detail in octets.
+/// Max length of an event's detail in bytes.
 const MAX_DETAIL: usize = 512;
 
 /// Receives the report of each slot, on the thread of the worker.
@@ -54,19 +54,19 @@ pub(super) struct NewWorker<T> {
     pub(super) observers: Vec<Observer>,
 }
 
-/// Function that makes the observers of a new worker.
+/// Makes the observers of a new worker.
 pub(super) type MakeObservers = Box<dyn Fn() -> Vec<Observer>>;
 
 /// State that a reload needs.
 pub(super) struct Reload<T> {
     pub(super) flags: Flags,
     pub(super) prepare: Prepare<T>,
-    /// The files that were read at the start.
+    /// The files that were read at the start, with their states.
     pub(super) read: Vec<Stamped>,
     pub(super) running: Applied,
 }
 
-/// The configuration in use, and the parts of the program that a new one needs.
+/// The configuration in use, and what is needed to apply a new one.
 pub(super) struct Applied {
     pub(super) raw: Raw,
     pub(super) streams: Streams,
@@ -92,9 +92,9 @@ struct Worker {
     number: u64,
     setup: WorkerSetup,
     control: Arc<Control>,
-    /// Number of slots that the worker has ended.
+    /// Number of slots that the worker has finished.
     slots: u64,
-    /// Whether the worker has ended a slot since the last report to the service manager.
+    /// Whether the worker has finished a slot since the last report to the service manager.
     is_alive: bool,
     phase: Phase,
 }
@@ -104,30 +104,30 @@ enum Phase {
     Sweeping,
     /// The worker sweeps until its successors are ready.
     Replaced,
-    /// The worker prepares, and begins to sweep when all new workers are ready.
+    /// The worker prepares, and starts to sweep when all new workers are ready.
     Preparing,
     /// The worker sweeps until a fixed slot, and then ends.
     Leaving,
 }
 
-/// A change of workers that was prepared, and takes place at a slot border.
+/// A prepared change of workers, which takes place at a slot border.
 struct Change {
-    /// Detail of the event.
+    /// Detail of the `reload` event.
     detail: String,
-    /// Start of the first slot of the plan, in nanoseconds since 1970. 0 means as soon as possible.
+    /// Start of the plan's first slot, in nanoseconds since 1970. 0 means as soon as possible.
     at: u64,
-    /// Whether it was reported that the change waits for its time.
+    /// Whether the log has reported that the change waits for its time.
     is_announced: bool,
-    /// Workers that continue: the number of the worker, and its setup.
+    /// Workers that continue: id of the worker, and its new setup.
     same: Vec<(u64, WorkerSetup)>,
-    /// Devices at the other ends of the links, for the metrics.
+    /// Peers of the plan's links, for the metrics.
     peers: Peers,
 }
 
-/// All workers, and the state that is needed to start more workers.
+/// All workers, and what is needed to start more.
 pub(super) struct Supervisor<T> {
     workers: Vec<Worker>,
-    /// Number that the next worker gets.
+    /// Id of the next worker.
     next: u64,
     events: UnboundedSender<WorkerEvent>,
     bar: Progress,
@@ -135,9 +135,9 @@ pub(super) struct Supervisor<T> {
     result: Result<(), Failure>,
     manager: Manager,
     reload: Option<(Loader<T>, Applied)>,
-    /// The change of workers that is prepared.
+    /// The change of workers that is prepared, if there is one.
     change: Option<Change>,
-    /// Reason why no worker sweeps, although the program was not stopped.
+    /// Why no worker sweeps, although the program was not stopped.
     waiting: Option<String>,
 }
 
@@ -170,7 +170,7 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
         }
     }
 
-    /// Returns whether all workers have ended, and none will be started.
+    /// Returns whether all workers have ended, and no others will be started.
     pub(super) fn has_ended(&self) -> bool {
         self.workers.is_empty() && self.waiting.is_none()
     }
@@ -211,7 +211,7 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
                 events: events.clone(),
                 result: Err(Failure::Crashed),
             };
-            // The driver starts a thread of its own, which must not inherit the CPU of this one.
+            // The driver starts its own thread, which must not inherit the CPU of this one.
             let driver = make_driver(outlet);
             let pinned = cpu.map_or(Ok(()), |cpu| {
                 pin(cpu).map_err(|source| Failure::Pin { cpu, source })
@@ -219,7 +219,7 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
             let observe = |report: SlotReport<'_>| {
                 observers.iter_mut().for_each(|observer| observer(report));
                 bar.advance();
-                // The receiver lives as long as the program.
+                // The receiver exists as long as the program runs.
                 let _ = events.send(WorkerEvent::Slot { worker: number });
             };
             end.result = pinned.and_then(|()| {
@@ -269,8 +269,8 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
         self.report_ready();
     }
 
-    /// Removes a worker that has ended. If the worker failed, all other workers are stopped, unless
-    /// the failed worker was still preparing.
+    /// Removes a worker that has ended. If it failed, all other workers are stopped, unless the
+    /// failed one was still preparing.
     fn remove(&mut self, number: u64, result: Result<(), Failure>) {
         let Some(place) = self
             .workers
@@ -291,14 +291,15 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
         }
     }
 
-    /// Starts a look at the files, and reports a reload that hangs. Call it once a second.
+    /// Requests a check of the files, and reports a reload that hangs. Must be called once per
+    /// second.
     pub(super) fn check_files(&mut self) {
         if !self
             .workers
             .iter()
             .any(|worker| matches!(worker.phase, Phase::Sweeping | Phase::Replaced))
         {
-            // No slot ends, but the program is alive.
+            // No slot ends while no worker sweeps, so this reports that the program is alive.
             self.manager.alive();
         }
         if self.change.is_some() {
@@ -319,7 +320,7 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
         }
     }
 
-    /// Handles the result of a thread that looks at files or reads them.
+    /// Handles the result of a thread that checks or reads the files.
     pub(super) fn handle_load(&mut self, event: LoadEvent<T>) {
         let Some((loader, _)) = &mut self.reload else {
             return;
@@ -328,7 +329,7 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
             LoadEvent::Looked(now) => {
                 if loader.must_start(now) {
                     match self.waits_until() {
-                        // The next look starts the reload.
+                        // The next check of the files starts the reload.
                         Some(at) => self.reject_reload(&Failure::Superseded { at: utc(at) }),
                         None if self.is_changing() => {}
                         None => self.start_reload("a file or the published plan changed"),
@@ -343,7 +344,7 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
                 let Some(result) = loader.take(number, read, *result) else {
                     return;
                 };
-                // The status of a reload that hung is replaced.
+                // This replaces the status of a reload that hung.
                 self.manager.reloading();
                 match result.and_then(|loaded| self.replace_workers(loaded)) {
                     Ok(()) => self.switch_over(),
@@ -371,7 +372,7 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
             .filter(|at| *at > border)
     }
 
-    /// Reads the files again. If a reload is under way, the files are read again after it.
+    /// Reads the files again, or after the current reload if there is one.
     pub(super) fn reload(&mut self, reason: &str) {
         let is_changing = self.is_changing();
         let Some((loader, _)) = &mut self.reload else {
@@ -411,7 +412,7 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
         }
     }
 
-    /// Starts the workers whose setup is new, beside those that they replace.
+    /// Starts the workers whose setup is new, beside those that they will replace.
     fn replace_workers(&mut self, loaded: Loaded<T>) -> Result<(), Failure> {
         let Some((_, applied)) = &mut self.reload else {
             return Ok(());
@@ -495,8 +496,8 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
         Ok(())
     }
 
-    /// If all new workers are ready and the time of the plan has come, ends the old workers and starts
-    /// the new workers at one slot border.
+    /// If all new workers are ready and the time of the plan has come, ends the old workers and
+    /// starts the new ones at one slot border.
     fn switch_over(&mut self) {
         let has_phase = |phase| move |worker: &&Worker| worker.phase == phase;
         if !self
@@ -531,7 +532,8 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
                 utc(at)
             ),
         });
-        // A worker that may leave ends at once if its slot has ended. So it gets the event before.
+        // A worker that may leave ends at once if its slot has ended, so it gets the event before
+        // that.
         let all_leave = self
             .workers
             .iter()
@@ -548,7 +550,7 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
             .or_else(|| self.workers.first())
             .map(|worker| worker.setup.settings().interval)
             .unwrap_or_default();
-        // A slot of a worker with an offset has the number of the slot that starts at the border.
+        // A slot that is shifted by an offset has the number of the slot that starts at the border.
         let numbers = Schedule::new(interval, Duration::ZERO);
         let border =
             numbers.start(numbers.at_or_after(at.max(now.saturating_add(nanos(CHANGE_AHEAD)))));
@@ -585,7 +587,7 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
         self.report_ready();
     }
 
-    /// Reports that a plan waits for the time of its first slot.
+    /// Logs that a plan waits for the time of its first slot.
     fn announce(&mut self, at: u64) {
         let Some(change) = self.change.as_mut().filter(|change| !change.is_announced) else {
             return;
@@ -599,7 +601,7 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
             .ready(&format!("{}; a new plan from {}", self.status(), utc(at)));
     }
 
-    /// Ends the new workers, keeps the old workers, and reports the reason.
+    /// Ends the new workers, keeps the old ones, and reports the reason.
     fn reject_reload(&mut self, failure: &Failure) {
         for worker in &mut self.workers {
             match worker.phase {
@@ -616,7 +618,7 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
         self.report_ready();
     }
 
-    /// Logs the fault of a reload, and writes a `reload` event.
+    /// Logs what is wrong with a reload, and writes a `reload` event.
     fn report(&self, detail: &str) {
         let detail = cut(detail.to_owned());
         tracing::warn!(
@@ -626,8 +628,9 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
         self.notify_reload(0, &detail);
     }
 
-    /// The first worker that continues writes a `reload` event, before its first slot at or after a
-    /// border (in nanoseconds since 1970). If none continues, the first one writes it before it ends.
+    /// Makes one worker write a `reload` event: the first one that continues writes it before its
+    /// first slot at or after a border (in nanoseconds since 1970). If none continues, the first
+    /// worker writes it before it ends.
     fn notify_reload(&self, border: u64, detail: &str) {
         let continues = |worker: &&Worker| worker.phase == Phase::Sweeping;
         if let Some(first) = self
@@ -643,8 +646,8 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
         }
     }
 
-    /// Reports to the service manager if all workers sweep, or if the program waits for another
-    /// plan.
+    /// Reports `ready` to the service manager when all workers sweep, or when the program waits
+    /// for another plan.
     fn report_ready(&mut self) {
         let is_loading = self
             .reload
@@ -656,8 +659,7 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
         }
     }
 
-    /// Returns the status for the service manager: the present work, or the reason why there is
-    /// none.
+    /// Returns the status for the service manager: what the program does, or why it does nothing.
     fn status(&self) -> String {
         if let (true, Some(reason)) = (self.workers.is_empty(), &self.waiting) {
             return Printable(reason).to_string();
@@ -685,7 +687,7 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
 }
 
 impl Worker {
-    /// Takes the setup of another plan that is the same for this worker, from this slot on.
+    /// Applies the setup of a new plan, which is the same for this worker, from this slot on.
     fn go_on(&mut self, slot: u64, same: &[(u64, WorkerSetup)]) {
         let Some((_, setup)) = same.iter().find(|(number, _)| *number == self.number) else {
             return;
@@ -699,7 +701,7 @@ impl Worker {
     }
 }
 
-/// Reports the end of a worker's thread, even if it panics.
+/// Reports the end of a worker's thread, even if the thread panics.
 struct EndReport {
     worker: u64,
     events: UnboundedSender<WorkerEvent>,
@@ -716,7 +718,7 @@ impl Drop for EndReport {
     }
 }
 
-/// Shortens a detail to at most [`MAX_DETAIL`] octets.
+/// Shortens a detail to at most [`MAX_DETAIL`] bytes.
 fn cut(mut detail: String) -> String {
     if detail.len() > MAX_DETAIL {
         let end = (0..=MAX_DETAIL)
@@ -729,7 +731,7 @@ fn cut(mut detail: String) -> String {
     detail
 }
 
-/// Returns a time in nanoseconds since 1970 as text.
+/// Formats a time, given in nanoseconds since 1970.
 fn utc(at: u64) -> String {
     humantime::format_rfc3339(UNIX_EPOCH + Duration::from_nanos(at)).to_string()
 }

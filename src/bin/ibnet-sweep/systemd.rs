@@ -1,5 +1,5 @@
 //! Sends notifications to the service manager: `ready` after the first slot, `alive` after each
-//! slot, `reloading` and `stopping`. Without a service manager this module does nothing.
+//! slot, `reloading` and `stopping`. Does nothing without a service manager.
 
 use std::time::Duration;
 
@@ -12,8 +12,7 @@ const WATCHDOG_SLOTS: u32 = 3;
 /// The connection to the service manager.
 pub(super) struct Manager {
     has_watchdog: bool,
-    /// Whether the last report was `ready` or `stopping`. After such a report, no further `ready`
-    /// is sent.
+    /// Whether the last report was `ready` or `stopping`, after which no further `ready` is sent.
     is_ready: bool,
 }
 

@@ -1,5 +1,4 @@
-//! Tables for a terminal. They have no lines, columns are two blanks apart, and a row has no blanks
-//! at its end.
+//! Tables for a terminal: no lines, two blanks between columns, and no blanks at the end of a row.
 
 use comfy_table::{CellAlignment, Table, presets};
 
@@ -10,7 +9,7 @@ pub(super) fn new() -> Table {
     table
 }
 
-/// Returns the text of a table without a final line feed. The columns in `right` are right-aligned.
+/// Formats a table without a final line feed. The columns in `right` are right-aligned.
 pub(super) fn show(mut table: Table, right: &[usize]) -> String {
     for (place, column) in table.column_iter_mut().enumerate() {
         column.set_padding((0, 2));

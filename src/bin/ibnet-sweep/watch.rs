@@ -1,5 +1,5 @@
-//! Reads the inputs of a sweep, and detects that they have changed since they were read. An input is
-//! a file or a published plan.
+//! Reads the inputs of a sweep, and detects when they have changed since they were read. An input
+//! is a file or a published plan.
 
 use std::fs::{self, File, Metadata};
 use std::io;
@@ -23,11 +23,11 @@ pub(super) enum Input {
 /// The state of an input.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Stamp {
-    /// The state of a file. Works on network file systems too.
+    /// The state of a file. Comparing it also works on network file systems.
     File {
         device: u64,
         inode: u64,
-        /// Time of the last change of the content: seconds and nanoseconds.
+        /// Time at which the content was last changed, in seconds and nanoseconds.
         changed: (i64, i64),
         size: u64,
     },
@@ -35,7 +35,7 @@ pub(super) enum Stamp {
     Published(String),
 }
 
-/// An input with its state. `None` if a file does not exist or cannot be read.
+/// An input with its state, which is `None` if a file does not exist or cannot be read.
 pub(super) type Stamped = (Input, Option<Stamp>);
 
 impl From<&Metadata> for Stamp {
@@ -59,7 +59,7 @@ impl PartialEq for Input {
     }
 }
 
-/// The operation that a thread carries out, for messages about an operation that does not end.
+/// What a thread is doing, for messages about an operation that does not end.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Stage(Arc<Mutex<String>>);
 
@@ -78,18 +78,18 @@ impl Stage {
 
 /// Reads inputs and keeps their states.
 ///
-/// The state of a file is that of the open descriptor, taken before the content is read. So a
-/// change during the reading or after it is always detected.
+/// The state of a file is that of the open descriptor, taken before the content is read, so a
+/// change during or after the read is always detected.
 #[derive(Debug, Default)]
 pub(super) struct Reader {
     pub(super) stage: Stage,
     read: Vec<Stamped>,
-    /// The connection of the sweep that runs, which is used again for the same plan.
+    /// The connection of the running sweep, which is used again for the same plan.
     receiving: Option<Receiving>,
 }
 
 impl Reader {
-    /// Returns a reader for a reload. `receiving` is the connection of the sweep that runs.
+    /// Creates a reader for a reload. `receiving` is the connection of the running sweep.
     pub(super) fn for_reload(receiving: Option<Receiving>) -> Self {
         Self {
             receiving,
@@ -97,8 +97,8 @@ impl Reader {
         }
     }
 
-    /// Reads a published plan: the newest one. At a start, or at another address than before, reads
-    /// the newest one whose time has come.
+    /// Reads the newest published plan. At a start, or if the address has changed, reads the
+    /// newest one whose time has come.
     pub(super) fn read_published(&mut self, store: &PlanStore) -> Result<ReceivedPlan, Failure> {
         self.stage
             .set(format!("connecting to {}", store.server.shown_server()));
@@ -123,7 +123,7 @@ impl Reader {
         plan
     }
 
-    /// Reads a file of at most `longest` octets.
+    /// Reads a file of at most `longest` bytes.
     pub(super) fn read(&mut self, path: &Path, longest: u64) -> io::Result<Vec<u8>> {
         self.stage.set(format!("reading {}", path.display()));
         self.keep(Input::File(path.to_owned()), None);
@@ -146,7 +146,7 @@ impl Reader {
     }
 }
 
-/// Returns the inputs with their present states. May block as long as the file system.
+/// Returns the inputs with their current states. Blocks as long as the file system does.
 pub(super) fn look(inputs: Vec<Input>) -> Vec<Stamped> {
     let stamp = |input: &Input| match input {
         Input::File(path) => fs::metadata(path).ok().as_ref().map(Stamp::from),
@@ -158,7 +158,7 @@ pub(super) fn look(inputs: Vec<Input>) -> Vec<Stamped> {
         .collect()
 }
 
-/// Compares the present states of inputs with those that were read.
+/// Compares the current states of inputs with those that were read.
 pub(super) struct Watch {
     read: Vec<Stamped>,
     /// The states at the last call of [`is_changed`](Self::is_changed).
@@ -185,10 +185,10 @@ impl Watch {
         })
     }
 
-    /// Returns whether the inputs differ from those that were read, and have not changed since the
-    /// last call. So files are not read while they are still being written.
+    /// Returns whether the inputs differ from those that were read, and have not changed since
+    /// the last call, so that no file is read while it is still being written.
     pub(super) fn is_changed(&mut self, now: Vec<Stamped>) -> bool {
-        // The result of a look that began before the list of inputs changed.
+        // This is the result of a check that began before the list of inputs changed.
         if now
             .iter()
             .map(|(input, _)| input)
@@ -201,14 +201,14 @@ impl Watch {
         is_stable && self.seen != self.read
     }
 
-    /// Records that the reading of the files has begun. Until it has ended, the files count as
-    /// those of the last call of [`is_changed`](Self::is_changed).
+    /// Must be called when the files are about to be read. Until [`end`](Self::end), the states
+    /// at the last call of [`is_changed`](Self::is_changed) count as those that were read.
     pub(super) fn begin(&mut self) {
         self.read.clone_from(&self.seen);
     }
 
-    /// Records the files that were read. If `all` is false, the reading has failed, and the other
-    /// files stay watched.
+    /// Records the files that were read. If `all` is false, reading has failed, and the files
+    /// that were not reached are still watched.
     pub(super) fn end(&mut self, read: Vec<Stamped>, all: bool) {
         let mut inputs = read;
         if !all {

@@ -1,10 +1,9 @@
 //! The work of this process, divided among workers.
 //!
-//! A worker is one HCA port with its share of the ports to query. Its thread has its own engine. A
-//! sampler usually has one worker. It has several workers in two cases. In the first case, the
-//! assignments file has several blocks for its host: for several rails, or for a secondary role. In
-//! the second case, several HCA ports are configured. In the second case the devices of a block are
-//! divided among the HCA ports.
+//! A worker is one HCA port with its share of the ports to query; its thread has its own engine.
+//! A sampler usually has one worker. It has several if the assignments file has several blocks
+//! for its host (for several rails, or for a secondary role), or if several HCA ports are
+//! configured, among which the devices of a block are then divided.
 
 #[cfg(feature = "umad")]
 use std::io;
@@ -37,17 +36,17 @@ pub(super) struct Work {
     /// Blocks of the assignments file. A net file counts as one block.
     blocks: Vec<Sampler>,
     sha256: Option<String>,
-    /// Devices at the other ends of the links, for the metrics.
+    /// Peers of the links, for the metrics.
     pub(super) peers: Peers,
-    /// The error of a plan that does not name this sampler. Then there are no blocks.
+    /// The error if the plan does not contain this sampler. There are then no blocks.
     pub(super) absent: Option<AssignmentsError>,
-    /// Start of the first slot of the plan, in nanoseconds since 1970.
+    /// Start of the plan's first slot, in nanoseconds since 1970.
     pub(super) at: Option<u64>,
-    /// The plan, if it is a published one.
+    /// The plan, if it was published.
     published: Option<ReceivedPlan>,
 }
 
-/// The share of one worker.
+/// The work of one worker.
 #[derive(Clone, PartialEq)]
 pub(super) struct Share {
     /// The devices and ports to query.
@@ -59,7 +58,8 @@ pub(super) struct Share {
 impl Work {
     /// Reads the assignments file or the net file of the configuration.
     ///
-    /// A plan without blocks for this sampler is not an error: see [`absent`](Self::absent).
+    /// It is not an error if the plan has no blocks for this sampler: see
+    /// [`absent`](Self::absent).
     pub(super) fn load(config: &Config, reader: &mut Reader) -> Result<Self, Failure> {
         let host = config.sampler.clone().unwrap_or_else(cli::short_host_name);
         match &config.plan {
@@ -114,7 +114,7 @@ impl Work {
         }
     }
 
-    /// Parses an assignments file, and takes the blocks of this sampler.
+    /// Parses an assignments file, and selects the blocks of this sampler.
     fn of_assignments(
         octets: &[u8],
         name: &str,
@@ -143,19 +143,18 @@ impl Work {
         })
     }
 
-    /// Returns the published plan.
     pub(super) fn published(&self) -> Option<&ReceivedPlan> {
         self.published.as_ref()
     }
 
-    /// Keeps a published plan that is in use as the copy on the disk.
+    /// Writes a published plan that is in use to the copy on the disk.
     pub(super) fn keep_copy(&self) {
         if let Some(plan) = &self.published {
             plan.keep_copy();
         }
     }
 
-    /// Returns an error if the plan does not name this sampler.
+    /// Returns an error if the plan does not contain this sampler.
     pub(super) fn present(self) -> Result<Self, Failure> {
         match self.absent {
             Some(absent) => Err(absent.into()),
@@ -201,8 +200,8 @@ impl Work {
                 },
             )],
             [one] => vec![share(block.clone(), one)],
-            // An HCA port without devices gets no worker. A block without ports keeps the worker of
-            // the first HCA port.
+            // An HCA port without devices gets no worker, but a block without ports keeps the
+            // worker of the first HCA port.
             many => {
                 let parts = block.divided(many.len()).into_iter().zip(many).enumerate();
                 let busy = parts.filter(|(place, (part, _))| *place == 0 || part.port_count > 0);
@@ -212,7 +211,7 @@ impl Work {
         self.blocks.iter().flat_map(of_block).collect()
     }
 
-    /// Returns the settings of a worker's driver. Name and port of the HCA are still empty.
+    /// Returns the settings of a worker's driver. The name and port of the HCA are set later.
     pub(super) fn settings(&self, share: &Share, config: &Config) -> DriverSettings {
         DriverSettings {
             sampler: share.block.host.clone(),
@@ -229,8 +228,8 @@ impl Work {
     }
 }
 
-/// Returns an error if HCA ports are configured and the blocks belong to several subnets. One HCA
-/// port reaches only one subnet.
+/// Returns an error if HCA ports are configured, but the blocks belong to several subnets,
+/// because an HCA port reaches only one subnet.
 fn check_subnets(blocks: &[Sampler], config: &Config) -> Result<(), Failure> {
     let is_one_subnet = blocks.iter().all(|block| block.subnet == blocks[0].subnet);
     if config.cas.is_empty() || is_one_subnet {
@@ -248,14 +247,13 @@ fn check_subnets(blocks: &[Sampler], config: &Config) -> Result<(), Failure> {
     })
 }
 
-/// Reads a net file, and logs the number of faulty lines of each kind.
+/// Reads a net file, and logs how many lines of each kind are faulty.
 pub(super) fn read_net(path: &Path) -> Result<NetFile, NetFileError> {
     let net = net_file::read(path)?;
     log_faulty_lines(&net, path);
     Ok(net)
 }
 
-/// Logs the number of faulty lines of each kind.
 fn log_faulty_lines(net: &NetFile, path: &Path) {
     let name = path.display().to_string();
     let mut counts = std::collections::BTreeMap::new();
@@ -285,8 +283,8 @@ pub(super) fn hca_port(config: &Config, ca: &HcaName) -> Result<(HcaPort, u16), 
     Ok((port, pkey_index))
 }
 
-/// Returns a function that opens the same port again. It returns an error while the port is not
-/// active or lacks the P_Key.
+/// Returns a function that opens the same port again. The function returns an error while the
+/// port is not active or lacks the P_Key.
 #[cfg(feature = "umad")]
 pub(super) fn reopen(
     port: HcaPort,
@@ -305,8 +303,9 @@ pub(super) fn reopen(
     }
 }
 
-/// Returns a function that opens a port for the reports of the subnet manager, with a device of its
-/// own. It returns an error while the port is not active, or while another program receives them.
+/// Returns a function that opens a port, with its own device, for the reports of the subnet
+/// manager. The function returns an error while the port is not active, or while another program
+/// receives them.
 #[cfg(feature = "umad")]
 pub(super) fn open_for_reports(
     port: HcaPort,
@@ -328,7 +327,7 @@ pub(super) fn open_for_reports(
     }
 }
 
-/// Watches for umad devices. Raises `wake` at each change.
+/// Watches for umad devices, and raises `wake` at each change.
 #[cfg(feature = "umad")]
 pub(super) fn watch_devices(wake: &Arc<Wake>) -> io::Result<Changes> {
     let changed = Arc::new(AtomicBool::new(false));

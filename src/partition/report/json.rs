@@ -1,14 +1,14 @@
-//! The report as JSON for programs.
+//! The report as JSON, for programs.
 
 use ibnet_record::text;
 use serde::Serialize;
 
 use super::facts::Facts;
 
-/// Version of the JSON.
+/// Version of the JSON schema.
 pub const SCHEMA: u32 = 1;
 
-/// The JSON report. It contains the origin of the facts, and the facts.
+/// The JSON report: the origin of the facts, and the facts.
 #[derive(Serialize)]
 struct Document<'a> {
     schema: u32,
@@ -19,7 +19,7 @@ struct Document<'a> {
     facts: OneOrMore<'a>,
 }
 
-/// Facts of one subnet, or of several.
+/// The facts of one subnet, or of several.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum OneOrMore<'a> {
@@ -33,8 +33,8 @@ struct Source<'a> {
     sha256: &'a str,
 }
 
-/// Returns the JSON report of one or several subnets. `sources` has the name and SHA-256 of each
-/// net file. `command` is the command line.
+/// Formats the JSON report of one or several subnets. `sources` has the name and SHA-256 of each
+/// net file, and `command` is the command line.
 pub fn to_json<'a>(
     subnets: impl IntoIterator<Item = &'a Facts>,
     sources: &[(String, String)],
@@ -57,7 +57,7 @@ pub fn to_json<'a>(
         sources,
         facts,
     };
-    // Serializing numbers, texts and lists does not fail.
+    // Serializing numbers, strings and lists does not fail.
     text::to_string_pretty(&document).unwrap_or_default() + "\n"
 }
 
@@ -92,8 +92,11 @@ mod tests {
             (&value["schema"], &value["assigned"]["ports"]),
             (&Value::from(1), &Value::from(968))
         );
-        // Programs rely on these names. docs/report.md must describe each of them.
-        let document = include_str!("../../../docs/report.md");
+        // Programs rely on these names. docs/results.md must describe each of them.
+        let document = include_str!("../../../docs/results.md")
+            .split("\n## ")
+            .find(|section| section.starts_with("Report of ibnet-gen"))
+            .unwrap();
         let mut names = Vec::new();
         keys(&value, &mut names);
         names.extend(
@@ -117,7 +120,7 @@ mod tests {
             .collect();
         assert!(
             unknown.is_empty(),
-            "docs/report.md does not describe {unknown:?}"
+            "docs/results.md does not describe {unknown:?}"
         );
     }
 

@@ -1,5 +1,5 @@
-//! The recipes of `docs/stores.md`, run on an archive of records of `ibnet-sweep`. The results are
-//! compared with those of the lines.
+//! The recipes of `docs/recipes.md` for an archive, run on an archive of records of `ibnet-sweep`. The
+//! results are compared with those of the lines.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,7 +15,7 @@ use crate::tools::{self, SWEEP};
 const CONFIG: &str =
     "groups = [\"extended\", \"base\", \"xmtsl\"]\n[simulated]\ndead = [\"node00002\"]\n";
 
-const DOCUMENT: &str = include_str!("../../../docs/stores.md");
+const DOCUMENT: &str = include_str!("../../../docs/recipes.md");
 
 /// Returns the number of records with fields that no column has. If it is not 0, the schema of the
 /// archive lacks a new field of the records.
@@ -25,9 +25,13 @@ const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/readers/archive
 
 /// Returns language, title and text of each recipe.
 fn recipes() -> Vec<(&'static str, &'static str, &'static str)> {
-    let sections = DOCUMENT.split("\n## ").skip(1);
+    let (_, archive) = DOCUMENT
+        .split_once("\n## Recipes for an archive\n")
+        .unwrap();
+    let sections = archive.split("\n### ").skip(1);
     let of_section = |section: &'static str| {
-        let engine = section.lines().next().unwrap();
+        let heading = section.lines().next().unwrap();
+        let engine = heading.trim_start_matches("Archive in ");
         section.split("```").skip(1).step_by(2).map(move |block| {
             let (language, text) = block.split_once('\n').unwrap();
             let title = text
@@ -71,14 +75,14 @@ fn expected(lines: &str, title: &str) -> Vec<Vec<Value>> {
             .collect::<Vec<_>>()
     };
     let row = |((guid, port), records): ((String, u64), Vec<Value>)| match title {
-        "Octets that each port sent" => {
+        "Bytes that each port sent" => {
             let values = values(&records, "port_xmit_data_bytes");
-            let octets = values
+            let bytes = values
                 .iter()
                 .max()
                 .zip(values.iter().min())
                 .map(|(most, least)| most - least);
-            Some(vec![json!(guid), json!(port), json!(octets)])
+            Some(vec![json!(guid), json!(port), json!(bytes)])
         }
         "Mean share of the time in which a port was blocked" => {
             let shares: Vec<f64> = records

@@ -5,16 +5,16 @@ use std::fs;
 
 use serde_json::json;
 
-use super::recipes::{KINDS, Recorded, recipes, sql};
+use super::recipes::{KINDS, Recorded, sql};
 use crate::tools;
 
-const TABLES: &str = include_str!("../../../packaging/clickhouse/tables.sql");
+pub(super) const TABLES: &str = include_str!("../../../packaging/clickhouse/tables.sql");
 const ROLLUP: &str = include_str!("../../../packaging/clickhouse/rollup.sql");
 const NATS: &str = include_str!("../../../packaging/clickhouse/nats.sql");
 const CLUSTER: &str = include_str!("../../../packaging/clickhouse/cluster.sql");
 
 /// Returns the statements of a file without comments.
-fn statements(file: &str) -> Vec<String> {
+pub(super) fn statements(file: &str) -> Vec<String> {
     let lines = file
         .lines()
         .map(|line| line.split_once("--").map_or(line, |(text, _)| text));
@@ -24,20 +24,6 @@ fn statements(file: &str) -> Vec<String> {
         .filter(|text| !text.is_empty())
         .map(str::to_owned)
         .collect()
-}
-
-#[test]
-fn file_of_tables_has_those_of_the_page() {
-    let tables: Vec<_> = recipes("ClickHouse")
-        .into_iter()
-        .filter(|recipe| recipe.text.contains("CREATE TABLE"))
-        .collect();
-    assert_eq!(tables.len(), 4);
-    let page: Vec<_> = tables
-        .iter()
-        .flat_map(|table| statements(table.text))
-        .collect();
-    assert_eq!(statements(TABLES), page);
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! The recipes of `docs/outputs.md`, run on records of a simulated fabric. The results are compared with
-//! sums over the records.
+//! The recipes of `docs/recipes.md` for JSON lines, run on records of a simulated fabric. The results
+//! are compared with sums over the records.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,9 +12,14 @@ use ibnet_record::strict::{self, Line, Port, Value as Counter};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use super::clickhouse::{TABLES, statements};
 use crate::{recorded, tools};
 
-const DOCUMENT: &str = include_str!("../../../docs/outputs.md");
+const DOCUMENT: &str = include_str!("../../../docs/recipes.md");
+
+const MACROS: &str = include_str!("../../../packaging/duckdb/ibnet.sql");
+
+const VECTOR: &str = include_str!("../../../packaging/vector/ibnet.toml");
 
 const SQL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/readers/sql.py");
 
@@ -31,14 +36,14 @@ pub(super) const KINDS: [&str; 4] = ["port", "sweep", "event", "histogram"];
 pub(super) type Rows = Vec<Vec<Value>>;
 
 /// A code block: its language, the title in its first line, and its text.
-pub(super) struct Recipe {
+struct Recipe {
     language: &'static str,
     name: &'static str,
-    pub(super) text: &'static str,
+    text: &'static str,
 }
 
 /// Returns the recipes of a section.
-pub(super) fn recipes(section: &str) -> Vec<Recipe> {
+fn recipes(section: &str) -> Vec<Recipe> {
     let (_, rest) = DOCUMENT.split_once(&format!("\n## {section}\n")).unwrap();
     let section = rest.split("\n## ").next().unwrap();
     let fenced = section.split("```").skip(1).step_by(2);
@@ -126,7 +131,7 @@ impl Recorded {
         by_port
     }
 
-    fn octets_sent(&self) -> Rows {
+    fn bytes_sent(&self) -> Rows {
         let of = |ports: &[&Port]| {
             let values: Vec<_> = ports
                 .iter()
@@ -168,7 +173,7 @@ impl Recorded {
             .collect()
     }
 
-    fn octets_by_sl(&self) -> Rows {
+    fn bytes_by_sl(&self) -> Rows {
         let mut sums = [0u64; 16];
         for ports in self.by_port().into_values() {
             let last = ports
@@ -245,12 +250,12 @@ impl Recorded {
             rows.sort_by_key(|row| row.iter().map(ToString::to_string).collect::<Vec<_>>());
         };
         match name {
-            "Octets that each port sent" => {
-                let mut expected = self.octets_sent();
+            "Bytes that each port sent" => {
+                let mut expected = self.bytes_sent();
                 assert!(
                     expected
                         .iter()
-                        .filter(|row| row[2].as_u64().is_some_and(|octets| octets > 0))
+                        .filter(|row| row[2].as_u64().is_some_and(|bytes| bytes > 0))
                         .count()
                         > 10
                 );
@@ -284,7 +289,7 @@ impl Recorded {
                 );
                 assert_eq!(rows, self.unanswered());
             }
-            "Octets by service level" => assert_eq!(rows, self.octets_by_sl()),
+            "Bytes by service level" => assert_eq!(rows, self.bytes_by_sl()),
             "Totals of each sampler" => assert_eq!(rows, self.samplers()),
             "Number of events" => assert_eq!(rows, self.events()),
             "First and last reading" => assert_eq!(rows, self.readings()),
@@ -393,12 +398,39 @@ fn is_query(recipe: &Recipe) -> bool {
     recipe.text.contains("\nSELECT") && !recipe.text.contains("CREATE")
 }
 
+/// Runs the statements of a file, which defines tables or macros.
+#[track_caller]
+fn define(python: &Path, store: &str, dir: &Path, file: &str) {
+    let statements = statements(file);
+    let statements: Vec<_> = statements.iter().map(String::as_str).collect();
+    sql(python, store, dir, &statements);
+}
+
+/// Returns the queries of DuckDB that also run in ClickHouse, with the names of its tables.
+fn of_both(of_clickhouse: &[Recipe]) -> Vec<Recipe> {
+    let is_own = |name: &str| of_clickhouse.iter().any(|recipe| recipe.name == name);
+    let renamed = |text: &str| {
+        KINDS.iter().fold(text.to_owned(), |text, kind| {
+            text.replace(&format!("FROM {kind}"), &format!("FROM ibnet_{kind}"))
+        })
+    };
+    recipes("DuckDB")
+        .into_iter()
+        .filter(|recipe| is_query(recipe) && !is_own(recipe.name))
+        .map(|recipe| Recipe {
+            text: renamed(recipe.text).leak(),
+            ..recipe
+        })
+        .collect()
+}
+
 #[test]
 fn duckdb_recipes_return_the_sums_of_the_records() {
     let Some(python) = tools::python() else {
         return;
     };
     let recorded = Recorded::new();
+    define(&python, "duckdb", recorded.dir.path(), MACROS);
     let recipes = recipes("DuckDB");
     assert!(recipes.iter().all(|recipe| recipe.language == "sql"));
     let queries = recorded.run(&python, "duckdb", &recipes);
@@ -438,18 +470,15 @@ fn clickhouse_recipes_return_the_sums_of_the_records() {
         ("CLICKHOUSE_FOLDER", dir.display().to_string()),
     ];
     let recipes = recipes("ClickHouse");
-    let sh = recipes
+    define(&python, "clickhouse", dir, TABLES);
+    let load = recipes
         .iter()
-        .position(|recipe| recipe.language == "sh")
+        .find(|recipe| recipe.name == "Load files")
         .unwrap();
-    assert_eq!(
-        recorded.run(&python, "clickhouse", &recipes[..sh]),
-        0,
-        "the tables are empty"
-    );
-    shell(dir, recipes[sh].text, &environment);
-    let queries = recorded.run(&python, "clickhouse", &recipes[sh + 1..]);
-    assert_eq!(queries, 7);
+    shell(dir, load.text, &environment);
+    let mut queries: Vec<_> = recipes.into_iter().filter(is_query).collect();
+    queries.extend(of_both(&queries));
+    assert_eq!(recorded.run(&python, "clickhouse", &queries), 7);
     let counts = KINDS.map(|kind| format!("SELECT count() FROM ibnet_{kind}"));
     let describe =
         KINDS.map(|kind| format!("SELECT name FROM system.columns WHERE database = currentDatabase() AND table = 'ibnet_{kind}'"));
@@ -536,16 +565,8 @@ fn jq_recipes_return_the_sums_of_the_records() {
 }
 
 #[test]
-fn vector_recipe_is_valid_toml() {
-    let recipes = recipes("Vector");
-    assert_eq!(
-        recipes
-            .iter()
-            .map(|recipe| recipe.language)
-            .collect::<Vec<_>>(),
-        ["toml"]
-    );
-    let config: toml::Table = toml::from_str(recipes[0].text).unwrap();
+fn vector_configuration_is_valid_toml() {
+    let config: toml::Table = toml::from_str(VECTOR).unwrap();
     let kind = |table: &str, name: &str| config[table][name]["type"].as_str().unwrap().to_owned();
     assert_eq!(
         (

@@ -1,4 +1,4 @@
-//! The schemas of `ibnet-sweep schema` and the Python examples of `docs/operations.md`, run on
+//! The schemas of `ibnet-sweep schema` and the Python examples of `docs/recipes.md`, run on
 //! records with counters of 64 bits and with torn lines.
 
 use std::fs;
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use crate::recorded;
 use crate::tools::{self, SWEEP};
 
-const DOCUMENT: &str = include_str!("../../../docs/operations.md");
+const DOCUMENT: &str = include_str!("../../../docs/recipes.md");
 
 /// Types of records.
 const TYPES: [&str; 5] = ["port", "sweep", "event", "histogram", "start"];
@@ -226,7 +226,11 @@ fn polars_and_pandas_read_exact_integers() {
             "import json\nimport pandas as pd\nrows = ports[{columns}].itertuples(index=False, name=None)\n"
         ) + "print(json.dumps([[None if pd.isna(value) else value for value in row] for row in rows], default=int))";
         assert_eq!(
-            rows(&python, &dir, &format!("{}\n{print}", example("pandas"))),
+            rows(
+                &python,
+                &dir,
+                &format!("{}\n{}\n{print}", example("polars"), example("pandas"))
+            ),
             expected(&records)
         );
     }

@@ -1,4 +1,4 @@
-"""`heatmap`: the cells of each row, by the rules under "heatmap" in docs/viewing.md."""
+"""`heatmap`: the cells of each row, by the rules under "heatmap" in docs/results.md."""
 
 import bisect
 import collections

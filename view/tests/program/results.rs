@@ -1,4 +1,4 @@
-//! Compares the results for programs with the tables for people and with docs/viewing.md, on a
+//! Compares the results for programs with the tables for people and with docs/results.md, on a
 //! fabric with a dead leaf switch and a dead host.
 
 use std::collections::BTreeSet;
@@ -552,9 +552,9 @@ fn range_in_a_gap_names_the_gap() {
 /// The names in the first cells of the tables of a section, and of the lists of inner fields.
 fn documented() -> BTreeSet<String> {
     let page =
-        fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/viewing.md")).unwrap();
+        fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/results.md")).unwrap();
     let section = page
-        .split("## Results for programs")
+        .split("## Results of ibnet-view")
         .nth(1)
         .unwrap()
         .split("\n## ")
@@ -598,5 +598,5 @@ fn every_field_is_documented() {
         .into_iter()
         .filter(|column| !is_documented(column, &names))
         .collect();
-    assert_eq!(missing, [""; 0], "in docs/viewing.md");
+    assert_eq!(missing, [""; 0], "in docs/results.md");
 }

@@ -56,7 +56,7 @@ Examples:
   ibnet-hub -c /etc/ibnet/ibnet-hub.toml
 
 The address of the page goes to standard output, the log to standard error.
-docs/hub.md describes the page and the interface for programs.
+docs/hub.md describes the web page and the HTTP API.
 
 Exit codes:
   0  stopped by SIGINT or SIGTERM

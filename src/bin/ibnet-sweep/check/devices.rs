@@ -1,4 +1,4 @@
-//! Queries each device of a share once, and reports faults of one kind together.
+//! Queries each device of a share once, and groups the faults by kind.
 
 use ibnet::assignments::AssignedDevice;
 use ibnet::cli::Progress;
@@ -15,18 +15,18 @@ use super::report::{Report, Verdict};
 use crate::failure::Failure;
 use crate::workers::Share;
 
-/// Largest number of devices with the same fault that are listed. More devices are only counted.
+/// Max number of devices with the same fault that are listed. The others are only counted.
 const MAX_NAMED: usize = 10;
 
 /// Result of the queries of a device.
 enum Found {
-    /// The expected device. Its performance management answers.
+    /// The expected device answers, and so does its performance management.
     Good,
     /// Performance management answers, but the device does not answer NodeInfo.
     NoNodeInfo,
-    /// Another device, with its GUID and name.
+    /// Another device answers, with this GUID and name.
     Other(Guid, String),
-    /// A device with fewer ports than are assigned.
+    /// The device has fewer ports (this number) than are assigned.
     FewerPorts(u8),
     /// The device answers NodeInfo, but performance management does not answer.
     NoAgent(NoAnswer),
@@ -34,7 +34,7 @@ enum Found {
     Silent(NoAnswer),
 }
 
-/// Kinds of faults in the order of the report: the verdict and the remedy.
+/// Kinds of faults, in the order of the report, each with its verdict and remedy.
 const FAULTS: [(Verdict, &str); 5] = [
     (
         Verdict::Fail,
@@ -117,7 +117,7 @@ impl Report {
         }
         for ((verdict, remedy), of_kind) in FAULTS.into_iter().zip(&faults) {
             for (place, (device, description)) in of_kind.iter().take(MAX_NAMED).enumerate() {
-                // The remedy follows the last device with this fault.
+                // The remedy is printed once, after the last device with this fault.
                 let is_last = place + 1 == of_kind.len();
                 self.line(
                     verdict,
@@ -152,7 +152,7 @@ impl Report {
             let remedy = "no device answers: check that this HCA port belongs to the fabric (--ca), and check --pkey and --sl";
             return self.line(Verdict::Fail, "devices", &found, Some(remedy));
         }
-        // Earlier lines have reported the devices with faults.
+        // The lines above have reported the devices with faults.
         self.line(Verdict::Ok, "devices", &found, None)
     }
 }
@@ -196,7 +196,7 @@ fn query<T: Transport>(
         .max()
         .unwrap_or(0);
     Ok(match (info, agent) {
-        // An agent that reports "busy" is present.
+        // An agent that reports "busy" exists.
         (Ok(info), Ok(_) | Err(NoAnswer::Refused(MadStatus::BUSY))) if info.ports < last => {
             Found::FewerPorts(info.ports)
         }

@@ -1,4 +1,4 @@
-//! Checks of the HCA port: link layer, state, permissions, subnet manager, P_Key.
+//! Checks an HCA port: link layer, state, permissions, subnet manager, P_Key.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -80,7 +80,7 @@ impl Report {
         }
     }
 
-    /// Warns if every user may open a umad device, because such a user can send any MAD.
+    /// Warns if every user may open a umad device, because every user could then send any MAD.
     fn check_modes(&mut self) -> Result<(), Failure> {
         let nodes = fs::read_dir("/dev/infiniband")
             .into_iter()
@@ -105,7 +105,7 @@ impl Report {
     }
 }
 
-/// The membership of this port in the partition of a P_Key.
+/// Membership of this port in the partition of a P_Key.
 struct Membership {
     verdict: Verdict,
     found: String,

@@ -1,8 +1,8 @@
-//! `ibnet-sweep check`: tests everything that a sweep needs, from the configuration to one reply of
-//! each device.
+//! `ibnet-sweep check`: tests everything that a sweep needs, from the configuration to one reply
+//! from each device.
 //!
-//! Each step prints one line: `ok`, `warn`, `fail`, or `skip` if an earlier step failed. A remedy
-//! follows a warning or a failure.
+//! Each step prints one line: `ok`, `warn`, `fail`, or `skip` if an earlier step failed. Warnings
+//! and failures are followed by a remedy.
 
 use std::path::Path;
 use std::time::Duration;
@@ -51,7 +51,7 @@ NATS server must have a stream with the subjects of the records.
 
 Exit codes: 0 nothing failed; 1 something failed; 2 the arguments are wrong.";
 
-/// Timeout of a MAD. A MAD is sent at most three times.
+/// Timeout of a MAD. Each MAD is sent at most three times.
 const TIMEOUT: Duration = Duration::from_millis(100);
 
 pub(super) fn run(args: &Args) -> Result<u8, Failure> {
@@ -122,7 +122,7 @@ pub(super) fn run(args: &Args) -> Result<u8, Failure> {
     }
     #[cfg(feature = "umad")]
     {
-        // If there are no assignments, only the HCA is checked.
+        // Without assignments, only the HCA is checked.
         let cas = if shares.is_empty() {
             vec![config.cas.first().cloned().unwrap_or_default()]
         } else {
@@ -161,7 +161,7 @@ pub(super) fn run(args: &Args) -> Result<u8, Failure> {
     report.end()
 }
 
-/// Returns the address of a device. The LID is set later.
+/// Returns the parameters for reaching a device. The LID is set later.
 fn address(config: &Config, pkey_index: u16, pkey_table: Vec<u16>) -> Address {
     Address {
         lid: Lid(0),
@@ -173,7 +173,7 @@ fn address(config: &Config, pkey_index: u16, pkey_table: Vec<u16>) -> Address {
 }
 
 impl Args {
-    /// Takes the flags before the command. Returns false if a flag is given twice.
+    /// Takes over the flags before the command. Returns false if a flag is given twice.
     pub(super) fn take_flags(&mut self, before: &Flags) -> bool {
         let is_once = self.flags.merge(before);
         self.flags.use_default_config(Path::new(DEFAULT_CONFIG));

@@ -1,4 +1,4 @@
-//! Tests the outputs, without writing to them.
+//! Tests the outputs without writing to them.
 
 use ibnet::cli;
 use ibnet::config::Config;
@@ -8,7 +8,7 @@ use crate::failure::Failure;
 use crate::workers::Work;
 
 impl Report {
-    /// Tests each output, with the first sampler of the work.
+    /// Tests each output for the first sampler of the work.
     pub(super) fn outputs(&mut self, config: &Config, work: Option<&Work>) -> Result<(), Failure> {
         let hosts = work.map(Work::hosts).unwrap_or_default();
         let sampler = hosts

@@ -1,4 +1,4 @@
-//! Output of `check` and `verify`: one line for each step, and the sums at the end of `check`.
+//! Output of `check` and `verify`: one line per step, and the totals at the end of `check`.
 
 use std::io::IsTerminal;
 
@@ -15,7 +15,7 @@ pub(crate) enum Verdict {
     Warn,
     Fail,
     Skip,
-    /// Two values that must be equal are different.
+    /// Two values that should be equal are different.
     #[cfg(feature = "umad")]
     Differ,
 }
@@ -45,7 +45,7 @@ impl Verdict {
     }
 }
 
-/// The numbers of results so far.
+/// Number of results of each kind so far.
 #[derive(Default)]
 pub(crate) struct Report {
     ok: u32,
@@ -128,7 +128,7 @@ impl Report {
         }
     }
 
-    /// Prints the sums and returns the exit code.
+    /// Prints the totals and returns the exit code.
     pub(super) fn end(self) -> Result<u8, Failure> {
         let Self { ok, warned, failed } = self;
         cli::print(format!("\n{failed} failed, {warned} warned, {ok} ok\n").as_bytes())
@@ -137,10 +137,10 @@ impl Report {
     }
 }
 
-/// Wraps the text of the last column on a terminal. If the output is no terminal, lines are not
-/// wrapped, so that they can be searched.
+/// Wraps the text of the last column on a terminal. Otherwise lines are not wrapped, so that they
+/// can be searched.
 fn wrapped(text: &str) -> String {
-    /// Blanks before the text. [`WIDTH`] is the width of a line with these blanks.
+    /// Blanks before the text. [`WIDTH`] is the width of a line including these blanks.
     const INDENT: &str = "                     ";
     const WIDTH: usize = INDENT.len() + 80;
     if !std::io::stdout().is_terminal() {

@@ -1,7 +1,9 @@
-//! The files of `ibnet-sweep collect`: `lines-TIME.jsonl.zst`, and `.part` while one is written.
+//! The files of `ibnet-sweep collect`: `lines-TIME.jsonl.zst`, with the suffix `.part` while one
+//! is being written.
 //!
-//! Each write is one zstd frame that is on the disk before the write returns. So a crash leaves
-//! whole frames, and at most one incomplete frame at the end, whose messages come again.
+//! Each write is one zstd frame, which is on the disk before the write returns. A crash therefore
+//! leaves whole frames, and at most one incomplete frame at the end, whose messages are delivered
+//! again.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -14,13 +16,13 @@ use zstd::bulk::Compressor;
 
 use crate::clock::wall_clock as now;
 
-/// Level of zstd: the default.
+/// Level of zstd: its default.
 const LEVEL: i32 = 3;
 
 /// Mode of the files.
 const MODE: u32 = 0o640;
 
-/// Files in a folder, one of them open.
+/// The files in a folder, one of which is open.
 pub(super) struct Files {
     folder: PathBuf,
     every: Duration,
@@ -34,12 +36,12 @@ struct Open {
     file: File,
     part: PathBuf,
     octets: u64,
-    /// Time at which the file is closed, in nanoseconds since 1970.
+    /// Time at which the file must be closed, in nanoseconds since 1970.
     until: u64,
 }
 
 impl Files {
-    /// Opens a folder and creates it if it is missing. Closes the files that a crash left open.
+    /// Opens a folder, and creates it if it is missing. Closes the files that a crash left open.
     pub(super) fn open(folder: &Path, every: Duration) -> io::Result<Self> {
         fs::create_dir_all(folder)?;
         let lock = File::options()
@@ -99,7 +101,7 @@ impl Files {
         Ok(())
     }
 
-    /// Closes the file if its time is over.
+    /// Closes the file if its time has come.
     pub(super) fn close_if_due(&mut self) -> io::Result<()> {
         if self.open.as_ref().is_some_and(|open| now() >= open.until) {
             self.close()
@@ -108,7 +110,7 @@ impl Files {
         }
     }
 
-    /// Closes the open file: it loses the suffix `.part`, and the rest of a write that failed.
+    /// Closes the open file: removes the suffix `.part`, and what a failed write left at its end.
     pub(super) fn close(&mut self) -> io::Result<()> {
         match self.open.take() {
             Some(open) => finish(&open.file, &open.part, open.octets),
@@ -151,7 +153,8 @@ impl Open {
     }
 }
 
-/// Cuts a file to its whole frames and removes the suffix `.part`. Removes a file without a frame.
+/// Truncates a file after its whole frames and removes the suffix `.part`. Removes a file without
+/// a frame.
 fn finish(file: &File, part: &Path, octets: u64) -> io::Result<()> {
     file.set_len(octets)?;
     file.sync_all()?;
@@ -162,8 +165,8 @@ fn finish(file: &File, part: &Path, octets: u64) -> io::Result<()> {
     }
 }
 
-/// Closes a file that a crash left open, without its incomplete frame. If the disk damaged a frame
-/// before others, the file is also kept as it is, with the ending `.damaged`.
+/// Closes a file that a crash left open, without its incomplete frame. If the disk has damaged a
+/// frame before others, an unchanged copy with the ending `.damaged` is kept too.
 fn recover(part: &Path) -> io::Result<()> {
     let octets = fs::read(part)?;
     let (mut whole, mut damaged, mut behind, mut rest) = (Vec::new(), 0, 0, octets.as_slice());
@@ -186,7 +189,7 @@ fn recover(part: &Path) -> io::Result<()> {
     if damaged > 0 {
         let aside = part.with_extension("damaged");
         tracing::warn!(path = %aside.display(), places = damaged, "a file is damaged, and the records of its damaged frames are lost; check the disk");
-        // The copy has the mode of the file, which other users cannot read.
+        // The copy gets the mode of the file, so other users cannot read it either.
         fs::copy(part, &aside)?;
         File::open(&aside)?.sync_all()?;
     }

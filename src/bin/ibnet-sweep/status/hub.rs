@@ -1,4 +1,4 @@
-//! The samplers as `ibnet-hub` reports them: one request of HTTP/1.0, without TLS.
+//! The samplers as `ibnet-hub` reports them: one HTTP/1.0 request without TLS.
 
 use std::io::{Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -9,10 +9,10 @@ use serde::Deserialize;
 use super::row::Row;
 use crate::failure::Failure;
 
-/// Time for the connection, and for each read and write.
+/// Max time for connecting, and for each read and write.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Largest answer in octets. A hub has at most 4,096 samplers with about 2 kB each.
+/// Max answer in bytes. A hub has at most 4,096 samplers with about 2 kB each.
 const LARGEST: u64 = 64 << 20;
 
 const HELP: &str = "check that ibnet-hub runs there; for a hub on another host use a tunnel: ssh -L 8080:127.0.0.1:8080 HOST";

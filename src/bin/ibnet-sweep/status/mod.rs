@@ -29,8 +29,8 @@ pub(super) struct Args {
     /// Configuration file: its first NATS output has the server, and `assignments` the plan
     #[arg(short, long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Plan, a file or nats://HOST:4222/BUCKET/KEY: samplers of the plan that sent nothing are shown
-    /// too
+    /// Plan, a file or nats://HOST:4222/BUCKET/KEY: samplers of the plan that sent nothing are
+    /// shown too
     #[arg(long, value_name = "FILE|URL")]
     assignments: Option<String>,
     /// Print one JSON document
@@ -56,18 +56,18 @@ States:
 Exit codes: 0 all samplers are ok; 1 the source cannot be read; 2 the arguments
 are wrong; 3 a sampler is not ok, or there is none.";
 
-/// Exit code: a sampler is not ok.
+/// Exit code: at least one sampler is not ok.
 const FOUND: u8 = 3;
 
-/// Source of the rows.
+/// Where the condition of the samplers is read.
 enum Source {
     Hub(String),
     Nats(Box<NatsOptions>),
 }
 
 impl Args {
-    /// Uses the configuration file that is given before the command. Returns false if there are
-    /// other flags before it.
+    /// Takes over the configuration file that is given before the command. Returns false if there
+    /// are other flags before it.
     pub(super) fn take_flags(&mut self, before: &Flags) -> bool {
         let Some(config) = before.only_config() else {
             return false;
@@ -86,7 +86,7 @@ impl Args {
             .transpose()?
             .unwrap_or_default();
         raw.assignments = self.assignments.clone().unwrap_or(raw.assignments);
-        // Only the outputs and the plan are used. The net file that is set here is never read.
+        // Only the outputs and the plan are needed. The net file that is set here is never read.
         raw.sampler.clear();
         raw.net = if raw.assignments.is_empty() {
             "-".to_owned()
@@ -106,7 +106,7 @@ impl Args {
             None => Source::Nats(Box::new(output.ok_or(Failure::NoSource)?)),
             Some(from) if from.starts_with("http://") => Source::Hub(from.clone()),
             Some(from) if from.starts_with("nats://") || from.starts_with("tls://") => {
-                // The user and the certificates are those of the configuration.
+                // User and certificates come from the configuration.
                 Source::Nats(Box::new(NatsOptions {
                     server: from.clone(),
                     ..output.unwrap_or_default()
@@ -118,7 +118,7 @@ impl Args {
     }
 }
 
-/// The plan of the samplers.
+/// The samplers of the plan, with its name.
 struct NamedPlan {
     /// Path, or address and revision.
     name: String,

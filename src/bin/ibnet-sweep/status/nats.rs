@@ -1,4 +1,4 @@
-//! The samplers as the last messages of a JetStream stream show them.
+//! The samplers according to the last messages of a JetStream stream.
 
 use std::time::Duration;
 
@@ -16,18 +16,19 @@ use crate::failure::Failure;
 use crate::only_stream::only_stream;
 use crate::payload;
 
-/// Time for a reply of the server. A server that receives the spools of many samplers replies late.
-/// There is no limit for all replies together: the number of messages is known before they arrive.
+/// Max time for a reply of the server. A server that is receiving the spools of many samplers
+/// replies late. The replies together have no time limit, because their number is known before
+/// they arrive.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Times before the last batch of a sampler in which its last slot is searched.
+/// How far before the last batch of a sampler its last slot is searched, step by step.
 const STEPS: [Duration; 3] = [
     Duration::from_secs(10),
     Duration::from_secs(600),
     Duration::from_secs(86_400),
 ];
 
-/// Longest interval of which two slots are read.
+/// Max interval of which two slots are read.
 const LONGEST_INTERVAL: Duration = Duration::from_secs(60);
 
 const HELP: &str = "check that a stream with the subjects `ibnet.>` exists and that this user may read it (`nats stream ls`)";
@@ -59,9 +60,9 @@ pub(super) fn read_all(options: &NatsOptions) -> Result<Vec<Row>, Failure> {
 /// Reads the last slot of each HCA port of each sampler.
 async fn last_slots(stream: &Stream) -> Result<Vec<Row>, String> {
     let mut rows = Vec::new();
-    // Servers before 2.10 reject several filters.
+    // One filter for all types, because servers before 2.10 reject several filters.
     let last = read(stream, "ibnet.>", DeliverPolicy::LastPerSubject, &mut rows).await?;
-    // At its end, a sampler sends a batch without a `sweep` record.
+    // The last batch of a sampler that has ended contains no `sweep` record.
     for (subject, time) in last.without_sweep {
         for step in STEPS {
             let before = rows.len();
@@ -79,8 +80,8 @@ async fn last_slots(stream: &Stream) -> Result<Vec<Row>, String> {
             }
         }
     }
-    // The HCA ports and the roles of a sampler have the same subject. The last two slots have each of
-    // them.
+    // All HCA ports and roles of a sampler have the same subject, so its last message shows only
+    // one of them. The last two slots contain all of them.
     let interval = rows
         .iter()
         .map(Row::interval_ns)
@@ -118,7 +119,7 @@ async fn last_slots(stream: &Stream) -> Result<Vec<Row>, String> {
     Ok(rows)
 }
 
-/// What a reading found beside `sweep` records.
+/// What a read of messages found, apart from the rows.
 #[derive(Default)]
 struct Found {
     /// Time of the newest message.
@@ -181,7 +182,7 @@ async fn read(
     Ok(found)
 }
 
-/// Adds a row, or replaces the older row of the same HCA port.
+/// Adds a row, or replaces the older row of the same HCA port and role.
 fn add(rows: &mut Vec<Row>, new: Row) {
     match rows.iter_mut().find(|row| row.key() == new.key()) {
         Some(row) if row.last_ts >= new.last_ts => {}

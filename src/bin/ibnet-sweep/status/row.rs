@@ -3,13 +3,13 @@
 use ibnet_record::SweepRecord;
 use serde::{Deserialize, Serialize};
 
-/// Shortest time without a slot after which a sampler is silent.
+/// Min time without a slot after which a sampler counts as silent.
 const SHORTEST_SILENCE_NS: u64 = 2_000_000_000;
 
-/// Number of intervals without a slot after which a sampler is silent.
+/// Number of intervals without a slot after which a sampler counts as silent.
 const SILENT_INTERVALS: u64 = 3;
 
-/// The last slot of one HCA port of a sampler. Without a slot, the numbers are zero.
+/// The last slot of one HCA port of a sampler. Before the first slot, the numbers are zero.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize)]
 pub(super) struct Row {
     pub(super) sampler: String,
@@ -21,7 +21,7 @@ pub(super) struct Row {
     pub(super) role: String,
     #[serde(default)]
     pub(super) last_slot: u64,
-    /// End of the last slot in nanoseconds since 1970; 0 without a slot.
+    /// End of the last slot in nanoseconds since 1970, or 0 before the first slot.
     #[serde(default)]
     pub(super) last_ts: u64,
     #[serde(default)]
@@ -32,19 +32,19 @@ pub(super) struct Row {
     pub(super) late: u64,
     #[serde(default)]
     pub(super) down: u64,
-    /// Records that the output of the sampler dropped: in the last slot, or since the start of the
-    /// hub.
+    /// Number of records that the sampler's output dropped, in the last slot or since the start
+    /// of the hub.
     #[serde(default)]
     pub(super) lines_lost: u64,
-    /// Slots that the sampler missed: before the last slot, or since the start of the hub.
+    /// Number of slots that the sampler missed, before the last slot or since the start of the hub.
     #[serde(default)]
     pub(super) slots_missed: u64,
-    /// Slots whose records the hub did not receive.
+    /// Number of slots whose records the hub did not receive.
     #[serde(default)]
     pub(super) slots_lost: u64,
 }
 
-/// State of a sampler. The order is that of urgency.
+/// State of a sampler, in ascending order of urgency.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum State {
@@ -82,18 +82,19 @@ impl Row {
         (&self.sampler, &self.ca, self.ca_port, &self.role)
     }
 
-    /// Returns the time since the end of the last slot, or `None` without a slot.
+    /// Returns the time since the end of the last slot, or `None` before the first slot.
     pub(super) fn age_ns(&self, now: u64) -> Option<u64> {
         (self.last_ts > 0).then(|| now.saturating_sub(self.last_ts))
     }
 
-    /// Returns the number of ports whose condition is known: those that answered, and those without
-    /// a link.
+    /// Returns the number of ports whose condition is known: those that answered, and those that
+    /// have no link.
     pub(super) fn known(&self) -> u64 {
         self.ok + self.late + self.down
     }
 
-    /// Returns the time between two slots. A slot is the time since 1970 divided by the interval.
+    /// Returns the time between two slots. It follows from the last slot, whose number is the
+    /// time since 1970 divided by the interval.
     pub(super) fn interval_ns(&self) -> u64 {
         self.last_ts / self.last_slot.max(1)
     }
@@ -126,8 +127,8 @@ impl State {
     }
 }
 
-/// Adds a row for each sampler of the plan, in each of its roles, that has none. `planned` are names
-/// and roles.
+/// Adds a row for each sampler and role of the plan that has none. `planned` contains names and
+/// roles.
 pub(super) fn add_missing(rows: &mut Vec<Row>, planned: &[(String, String)]) {
     for (host, role) in planned {
         if !rows

@@ -1,4 +1,4 @@
-//! The table and the JSON document of the samplers.
+//! Formats the samplers as a table and as a JSON document.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use super::row::{Row, State};
 
 #[derive(Serialize)]
 struct Document<'a> {
-    /// Time at which the source was read.
+    /// Time at which the source was read, in nanoseconds since 1970.
     ts: u64,
     /// Origin of the plan: path, or address and revision.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -58,7 +58,7 @@ impl<'a> JsonRow<'a> {
     }
 }
 
-/// Returns one JSON document with a line feed.
+/// Formats one JSON document with a final line feed.
 pub(super) fn json(rows: &[Row], now: u64, plan: Option<&str>) -> String {
     let row = |row| JsonRow::of(row, now);
     let document = Document {
@@ -69,7 +69,7 @@ pub(super) fn json(rows: &[Row], now: u64, plan: Option<&str>) -> String {
     serde_json::to_string(&document).unwrap_or_default() + "\n"
 }
 
-/// Returns an aligned table, a line with the totals, and a line with the origin of the plan.
+/// Formats an aligned table, a line with the totals, and a line with the origin of the plan.
 pub(super) fn text(rows: &[Row], now: u64, plan: Option<&str>) -> String {
     if rows.is_empty() {
         return "no sampler\n".to_owned();
@@ -132,8 +132,8 @@ pub(super) fn text(rows: &[Row], now: u64, plan: Option<&str>) -> String {
     )
 }
 
-/// Returns the number of samplers, of the ports of their primaries, and of rows in each state, the
-/// worst first.
+/// Formats the number of samplers, of the ports of their primaries, and of rows in each state,
+/// the worst state first.
 fn totals(rows: &[Row], now: u64) -> String {
     let samplers = rows
         .iter()
@@ -145,7 +145,7 @@ fn totals(rows: &[Row], now: u64) -> String {
     } else {
         String::new()
     };
-    // A secondary queries the same ports again.
+    // Secondaries are left out, because they query the same ports again.
     let ports: u64 = rows
         .iter()
         .filter(|row| row.role != Role::Secondary.as_str())
@@ -168,7 +168,7 @@ fn totals(rows: &[Row], now: u64) -> String {
     )
 }
 
-/// Returns a time in seconds, minutes, hours or days.
+/// Formats a time in seconds, minutes, hours or days.
 fn age(ns: u64) -> String {
     let seconds = ns as f64 / 1e9;
     match seconds {
@@ -179,7 +179,7 @@ fn age(ns: u64) -> String {
     }
 }
 
-/// Returns a share that is 100.0 % only if nothing is missing.
+/// Formats a share, which is 100.0 % only if nothing is missing.
 fn percent(known: u64, ports: u64) -> String {
     if known >= ports {
         return "100.0 %".to_owned();

@@ -1,4 +1,4 @@
-//! The devices that may be verified, and their substitutes in a report.
+//! The devices that may be verified, and the substitutes of their names in a report.
 
 use std::collections::BTreeSet;
 
@@ -19,15 +19,15 @@ pub(super) struct Fabric {
     pub(super) devices: Vec<AssignedDevice>,
     /// The HCA port that reaches the devices.
     pub(super) ca: HcaName,
-    /// Devices of other HCA ports of the plan, which are not verified.
+    /// Number of devices of other HCA ports of the plan, which are not verified.
     pub(super) elsewhere: usize,
-    /// Name of the first sampler, for a slot.
+    /// Name of the first sampler, which the sweep of a slot needs.
     host: String,
     stand_ins: StandIns,
 }
 
 impl Fabric {
-    /// Reads the plan or the net file. Takes the devices of the first HCA port.
+    /// Reads the plan or the net file, and takes the devices of the first HCA port.
     pub(super) fn load(config: &Config) -> Result<Self, Failure> {
         let shares = Work::load(config, &mut Reader::default())?
             .present()?
@@ -55,8 +55,8 @@ impl Fabric {
             .first()
             .map(|share| share.block.host.clone())
             .unwrap_or_default();
-        // The assignments file does not have the kind of a peer. Names of HCAs and switches have
-        // separate substitutes, and only those of devices are needed.
+        // The assignments file does not contain the kind of a peer. HCAs and switches have
+        // separate substitutes, and only those of the devices are needed.
         let stand_ins = StandIns::new(
             devices
                 .iter()
@@ -71,8 +71,8 @@ impl Fabric {
         })
     }
 
-    /// Returns a unicast LID that no device has. Takes the largest one, because subnet managers
-    /// assign LIDs upwards from 1.
+    /// Returns a unicast LID that no device has. It is the largest one, because subnet managers
+    /// assign LIDs from 1 upwards.
     pub(super) fn unused_lid(&self) -> Option<Lid> {
         let used: BTreeSet<Lid> = self.devices.iter().map(|device| device.lid).collect();
         (1..=u16::MAX)
@@ -81,7 +81,7 @@ impl Fabric {
             .find(|lid| lid.is_unicast() && !used.contains(lid))
     }
 
-    /// Returns a block with one port of each of these devices.
+    /// Returns a sampler block with one port of each of these devices.
     pub(super) fn block(&self, verified: &[Verified]) -> Sampler {
         let one_port = |Verified {
                             device, subject, ..
@@ -111,7 +111,7 @@ impl Fabric {
         }
     }
 
-    /// Returns the name and the GUID of a device in a report.
+    /// Returns what identifies a device in a report: its name and its GUID.
     pub(super) fn identity(&self, device: &AssignedDevice, port: PortNum) -> Identity {
         let AssignedDevice {
             guid,
@@ -138,7 +138,7 @@ pub(super) struct Verified {
     pub(super) link: Option<String>,
 }
 
-/// Returns the port of a device to verify: the first one of the plan.
+/// Returns the port of a device that is verified: the first one in the plan.
 pub(super) fn subject(device: &AssignedDevice) -> Option<Subject> {
     device.ports.first().map(|port| Subject {
         lid: device.lid,
@@ -147,7 +147,7 @@ pub(super) fn subject(device: &AssignedDevice) -> Option<Subject> {
     })
 }
 
-/// Returns a device with its LID and port, for a line.
+/// Describes a device with its LID and port, for a line.
 pub(super) fn describe(device: &AssignedDevice, port: PortNum) -> String {
     let what = match device.kind {
         NodeKind::Switch => format!(", port {port}"),

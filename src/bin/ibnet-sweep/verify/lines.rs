@@ -1,4 +1,4 @@
-//! The results of devices and bursts as text.
+//! Formats the results of devices and bursts.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use ibnet::verify::compare::{Difference, Fault, Values};
 use ibnet::verify::device::{DeviceResult, Lacking, Outcome};
 use ibnet::verify::timing::Times;
 
-/// Largest number of differences of a device that are printed. More are only counted.
+/// Max number of differences of a device that are printed. Further ones are only counted.
 const MAX_SHOWN: usize = 5;
 
 /// Describes a device without differences.
@@ -48,8 +48,7 @@ pub(super) fn equal(result: &DeviceResult) -> String {
     text
 }
 
-/// Describes the differences of a device, one text for each. `reader` is the name of the second
-/// reader.
+/// Describes each difference of a device. `reader` is the name of the second reader.
 pub(super) fn differences(result: &DeviceResult, reader: &str) -> Vec<String> {
     let mut texts = Vec::new();
     for attribute in &result.attributes {
@@ -117,7 +116,7 @@ fn one(difference: &Difference, reader: &str) -> String {
     }
 }
 
-/// Describes the times of a burst to a device.
+/// Describes the service times in a burst to a device.
 pub(super) fn times(times: &Times) -> String {
     let (Some(first), Some(median), Some(last)) =
         (times.replies.first(), times.median(), times.replies.last())

@@ -1,5 +1,5 @@
-//! `ibnet-sweep verify`: compares the decoding and the queries of ibnet with those of libibmad on
-//! the devices of a site. Each step prints one line.
+//! `ibnet-sweep verify`: compares the decoding and the queries of ibnet with those of libibmad,
+//! on devices of the site. Each step prints one line.
 
 use std::path::{Path, PathBuf};
 
@@ -66,7 +66,7 @@ readings, but not the queries.
 Exit codes: 0 everything is equal; 1 the input or the environment is wrong;
 2 the arguments are wrong; 3 something is different.";
 
-/// Exit code: something is different.
+/// Exit code: ibnet and libibmad differ.
 #[cfg(feature = "umad")]
 const DIFFERENT: u8 = 3;
 
@@ -112,8 +112,8 @@ pub(super) fn run(args: &Args) -> Result<u8, Failure> {
 }
 
 impl Args {
-    /// Takes the flags before the command. Returns false if a flag is given in both places. Without
-    /// a configuration file, the default file is used.
+    /// Takes over the flags before the command. Returns false if a flag is given in both places.
+    /// Uses the default configuration file if none is given.
     pub(super) fn take_flags(&mut self, before: &Flags) -> bool {
         let is_once = self.flags.merge(before);
         self.flags.use_default_config(Path::new(DEFAULT_CONFIG));
@@ -141,7 +141,7 @@ impl Steps {
         self.lines.line(verdict, what, found, None)
     }
 
-    /// Prints a line, counts differences, and adds an entry to the document.
+    /// Prints a line, counts the differences, and adds an entry to the document.
     fn program(&mut self, entry: ProgramReport, found: &str) -> Result<(), Failure> {
         let (program, different) = (entry.program, entry.different);
         let version = entry

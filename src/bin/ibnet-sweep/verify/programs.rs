@@ -1,4 +1,4 @@
-//! Compares with `ibnetdiscover` and runs `perfquery`, where they are installed.
+//! Compares ibnet with `ibnetdiscover` and `perfquery`, where they are installed.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,10 +14,10 @@ use super::fabric::{Fabric, Verified, describe};
 use crate::check::report::Verdict;
 use crate::failure::Failure;
 
-/// Compares the fabric with a new output of `ibnetdiscover`.
+/// Compares the fabric with new output of `ibnetdiscover`.
 ///
-/// The LIDs and links of the verified devices must be equal. The plan may be older than the fabric,
-/// so differences from it are only counted.
+/// The LIDs and links of the verified devices must be equal. Other differences from the plan are
+/// only counted, because the plan may be older than the fabric.
 pub(super) fn topology(
     port: &HcaPort,
     fabric: &Fabric,
@@ -98,8 +98,8 @@ pub(super) fn topology(
     )
 }
 
-/// Returns the number of ports of the plan, and how many of them have another LID or another peer
-/// now.
+/// Returns the number of ports of the plan, and how many of them now have another LID or another
+/// peer.
 fn changes(fabric: &Fabric, now: &ibnet::topology::Fabric) -> (usize, usize) {
     let (mut ports, mut changed) = (0, 0);
     for device in &fabric.devices {
@@ -121,8 +121,8 @@ fn changes(fabric: &Fabric, now: &ibnet::topology::Fabric) -> (usize, usize) {
     (ports, changed)
 }
 
-/// Returns the counters of a port that `perfquery` prints, by their names. A 64-bit counter
-/// replaces the 32-bit one of the same name.
+/// Returns the counters of a port that `perfquery` prints, by name. A 64-bit counter replaces the
+/// 32-bit one of the same name.
 pub(super) fn perfquery(port: &HcaPort, subject: &Subject) -> io::Result<BTreeMap<String, u64>> {
     let (lid, num) = (subject.lid.to_string(), subject.port.to_string());
     let mut counters = BTreeMap::new();
@@ -157,7 +157,7 @@ pub(super) fn skip(
     steps.line(Verdict::Skip, program, &reason)
 }
 
-/// Runs a program of rdma-core on an HCA port. It may be in a folder for administrators.
+/// Runs a program of rdma-core on an HCA port. The program may be in a folder for administrators.
 fn output(program: &str, port: &HcaPort, args: &[&str]) -> io::Result<Output> {
     command(program)
         .args(["-C", &port.ca, "-P", &port.port.to_string()])

@@ -1,4 +1,4 @@
-//! The steps of a verification, on a real fabric or on a simulated one.
+//! The steps of a verification, on a real or a simulated fabric.
 
 use std::fs;
 use std::time::Duration;
@@ -29,33 +29,33 @@ use crate::check::report::Verdict;
 use crate::failure::Failure;
 use crate::{simulation, workers};
 
-/// Longest wait for the reply to one MAD. A MAD is sent at most three times.
+/// Max wait for the reply to one MAD. Each MAD is sent at most three times.
 const TIMEOUT: Duration = Duration::from_millis(100);
 
-/// Largest number of devices that are asked for their model.
+/// Max number of devices whose model is queried.
 const MAX_IDENTIFIED: usize = 200;
 
-/// Number of requests of one burst to a device, and of a burst to the LID that does not exist.
+/// Number of requests in a burst to a device and, below, in a burst to a LID that does not exist.
 const BURST: u32 = 20;
 const SILENT_BURST: u32 = 24;
 
-/// Number of requests in flight of the second burst to a device.
+/// Number of requests in flight in the second burst to a device.
 const IN_FLIGHT: u32 = 4;
 
-/// Timeout of requests to the LID that does not exist. It is several ticks of the kernel's timer,
-/// so that the first and the second batch of a kernel with flow control are distinct.
+/// Timeout of requests to a LID that does not exist. It is several ticks of the kernel's timer,
+/// so that the first and the second batch of a kernel with flow control can be distinguished.
 const SILENT: Duration = Duration::from_millis(50);
 
-/// The second reader, and that where libibmad cannot query.
+/// Names of the second reader: libibmad, or a second client where libibmad cannot query.
 const LIBIBMAD: &str = "libibmad";
 const SECOND_CLIENT: &str = "a second client of ibnet, decoded by libibmad";
 
-/// Returns a client with a random first TID.
+/// Creates a client that starts with a random TID.
 fn client<T: Transport>(transport: T, address: Address) -> DeviceClient<T, SystemClock> {
     DeviceClient::new(transport, SystemClock::start(), address, cli::random_seed())
 }
 
-/// Runs all steps. On a real fabric, the programs of rdma-core are compared too.
+/// Runs all steps. On a real fabric, ibnet is also compared with the programs of rdma-core.
 pub(super) fn run(config: &Config, fabric: &Fabric, steps: &mut Steps) -> Result<(), Failure> {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     steps.document.kernel = format!("Linux {}", release.trim());
@@ -117,7 +117,7 @@ pub(super) fn run(config: &Config, fabric: &Fabric, steps: &mut Steps) -> Result
         let [ours, theirs] = Shared::pair(transport);
         let [ours, theirs] = [ours, theirs]
             .map(|transport| client(transport, address(pkey_index, port.pkeys.clone())));
-        // ibsim replaces the kernel, and reports timeouts at once.
+        // ibsim replaces the kernel and reports timeouts at once, so they are not measured.
         verify(
             Verifier::new(ours, SecondClient::new(theirs, port.sm_lid), local, sl),
             config,
@@ -130,7 +130,7 @@ pub(super) fn run(config: &Config, fabric: &Fabric, steps: &mut Steps) -> Result
     slot::compare(&port, pkey_index, config, fabric, &verified, steps)
 }
 
-/// Reads the description of an HCA in sysfs. ibsim has none.
+/// Reads the description of an HCA from sysfs. With ibsim there is none.
 fn describe_hca(ca: &str) -> HcaReport {
     let read = |file: &str| fs::read_to_string(format!("/sys/class/infiniband/{ca}/{file}")).ok();
     let text = |file| {
@@ -145,8 +145,8 @@ fn describe_hca(ca: &str) -> HcaReport {
     }
 }
 
-/// Compares devices, and measures times: those of the kernel only if it sends the MADs. Returns the
-/// devices.
+/// Compares devices and measures times; those of the kernel only if the kernel sends the MADs.
+/// Returns the devices.
 fn verify<T: Transport, R: Reference>(
     mut verifier: Verifier<T, SystemClock, R>,
     config: &Config,
@@ -198,7 +198,7 @@ fn verify<T: Transport, R: Reference>(
 /// Devices of one model.
 type OfModel<'a> = (Model, Vec<&'a AssignedDevice>);
 
-/// Asks devices for their models, and chooses some of each model.
+/// Queries the models of devices, and selects some devices of each model.
 fn choose<'a, T: Transport, R: Reference>(
     verifier: &mut Verifier<T, SystemClock, R>,
     fabric: &'a Fabric,
@@ -247,7 +247,7 @@ fn choose<'a, T: Transport, R: Reference>(
     Ok(models::choose(found, steps.per_model).into_iter().collect())
 }
 
-/// Compares one device. Returns it if it answered.
+/// Compares one device, and returns it if it answered.
 fn one_device<T: Transport, R: Reference>(
     verifier: &mut Verifier<T, SystemClock, R>,
     model: &Model,
@@ -308,7 +308,7 @@ fn one_device<T: Transport, R: Reference>(
     }))
 }
 
-/// Measures the times to the replies of one device of a model. Returns the number of MADs.
+/// Measures the time until one device of a model replies. Returns the number of MADs.
 fn service_times<T: Transport, R: Reference>(
     verifier: &mut Verifier<T, SystemClock, R>,
     model: &Model,
@@ -353,8 +353,8 @@ fn service_times<T: Transport, R: Reference>(
     Ok(2 * u64::from(BURST))
 }
 
-/// Measures when the kernel reports the timeouts of requests to a LID that does not exist. Returns
-/// the number of MADs.
+/// Measures when the kernel reports the timeouts of requests to a LID that does not exist.
+/// Returns the number of MADs.
 fn silent_lid<T: Transport, R: Reference>(
     verifier: &mut Verifier<T, SystemClock, R>,
     fabric: &Fabric,

@@ -1,5 +1,5 @@
-//! Compares the counters of a sweep with `perfquery`, run before and after it. One slot suffices if
-//! all MADs have a reply.
+//! Compares the counters of a sweep with those that `perfquery` prints before and after it. One
+//! slot is sufficient if all MADs have a reply.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Output;
@@ -22,24 +22,24 @@ use crate::check::report::Verdict;
 use crate::failure::Failure;
 use crate::streams::Streams;
 
-/// Counters of one port by their names.
+/// Counters of one port, by name.
 type Counters = BTreeMap<String, u64>;
 
-/// The counter groups of the slot: those that `perfquery` reads.
+/// The counter groups of the slot, which are those that `perfquery` reads.
 const SLOT_GROUPS: [Group; 2] = [Group::Extended, Group::Base];
 
-/// Largest number of slots. Another slot follows if a MAD had no reply: a busy HCA, or a simulator
-/// on a busy host, can lose single MADs.
+/// Max number of slots. Another slot follows if a MAD had no reply, because a busy HCA, or a
+/// simulator on a busy host, can lose single MADs.
 const MAX_SLOTS: u32 = 3;
 
-/// The field that libibmad, and so perfquery, reads from other octets.
+/// The field that libibmad, and therefore perfquery, reads at a wrong position in the MAD.
 const WRONG_IN_LIBIBMAD: &str = "QP1Dropped";
 
-/// The counters of the verified ports as in the MADs. With several slots, the newest value of each
-/// counter.
+/// The counters of the verified ports as in the MADs. After several slots, these are the newest
+/// values.
 type Ports = BTreeMap<(Guid, PortNum), Counters>;
 
-/// Sweeps the verified ports, and compares the counters with those of `perfquery`.
+/// Sweeps the verified ports, and compares their counters with those of `perfquery`.
 pub(super) fn compare(
     port: &HcaPort,
     pkey_index: u16,
@@ -116,7 +116,7 @@ pub(super) fn compare(
         ports.len()
     );
     if missing(&ports) > 0 {
-        // MADs without a reply. The sweep marks such records.
+        // These are MADs without a reply, which the sweep marks in its records.
         text.push_str(&format!(
             "; {} more counters of perfquery had no reply",
             missing(&ports)
@@ -134,14 +134,14 @@ pub(super) fn compare(
     )
 }
 
-/// Returns the names of the counters that `perfquery` printed and that a slot must have.
-/// `perfquery` also prints counters that a device lacks, so those that need a capability are left
-/// out.
+/// Returns the names of the counters that `perfquery` printed and that a slot must contain.
+/// Counters that need a capability are left out, because `perfquery` also prints those that a
+/// device lacks.
 fn expected(printed: &Counters) -> impl Iterator<Item = &'static str> {
     let fields = SLOT_GROUPS
         .into_iter()
         .flat_map(|group| group.attribute().counters());
-    // Both groups have counters of the same names.
+    // Both groups have counters with the same names.
     let names: BTreeSet<&str> = fields
         .filter(|field| field.needs == Needs::Nothing)
         .map(|field| field.name)
@@ -151,7 +151,7 @@ fn expected(printed: &Counters) -> impl Iterator<Item = &'static str> {
         .filter(|name| *name != WRONG_IN_LIBIBMAD && printed.contains_key(*name))
 }
 
-/// Sweeps the ports once with the engine of a sweep. Sets the counters in `ports`.
+/// Sweeps the ports once with the engine of a sweep, and stores the counters in `ports`.
 fn sweep(
     port: &HcaPort,
     pkey_index: u16,
