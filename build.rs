@@ -1,11 +1,11 @@
 //! Generates the bindings of libibumad and libibmad. Does nothing without the feature `umad`.
 //!
-//! Two files go to `OUT_DIR`. Only `src/mad/transport/umad/sys.rs` includes them.
+//! Two files are written to `OUT_DIR`, and only `src/mad/transport/umad/sys.rs` includes them.
 //!
 //! | file | contents |
 //! |---|---|
-//! | `rdma_core.rs` | 24 functions, 5 structs, 2 constants, `enum MAD_FIELDS` (see the allowlists) |
-//! | `libibmad_fields.rs` | one table: names and numbers of about 460 fields of libibmad |
+//! | `rdma_core.rs` | 24 functions, 5 structs, 2 constants, `MAD_FIELDS` (see the allowlists) |
+//! | `libibmad_fields.rs` | a table with the names and numbers of about 460 fields of libibmad |
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
@@ -24,7 +24,7 @@ mod umad {
 
     use bindgen::callbacks::{EnumVariantValue, ParseCallbacks};
 
-    /// Prefixes of the fields of libibmad that the library compares with its own decoding.
+    /// Prefixes of the libibmad fields that the library compares with its own decoding.
     ///
     /// They belong to the attributes of performance management, NodeInfo, PortInfo and PathRecord.
     const FIELD_PREFIXES: [&str; 8] = [
@@ -63,10 +63,10 @@ mod umad {
         let bindings = bindgen::Builder::default()
             .header_contents("rdma_core.h", "#include <infiniband/umad.h>\n#include <infiniband/mad.h>\n")
             .clang_args(flags)
-            // Cargo runs this script again when a header changes.
+            // Makes Cargo run this script again when a header changes.
             .parse_callbacks(Box::new(bindgen::CargoCallbacks::new()))
             .parse_callbacks(Box::new(fields.clone()))
-            // libibumad transports the MADs.
+            // libibumad sends and receives the MADs.
             .allowlist_function("umad_(init|get_cas_names|get_ca|release_ca|get_port|release_port|open_port|close_port)")
             .allowlist_function("umad_(get_fd|register|send|recv|size|set_addr|set_pkey)")
             .allowlist_type("ib_user_mad|ib_mad_addr|umad_ca|umad_port")
@@ -79,7 +79,7 @@ mod umad {
             .allowlist_function("pma_query_via|smp_query_via|ib_path_query_via")
             .opaque_type("ibmad_port")
             .default_enum_style(bindgen::EnumVariation::ModuleConsts)
-            // Debug and Default of the structs are not used. The layout is checked at compile time.
+            // The structs need neither Debug nor Default. Their layout is checked at compile time.
             .derive_debug(false)
             .formatter(bindgen::Formatter::None)
             .generate_comments(false)
@@ -113,7 +113,7 @@ mod umad {
             if is_field && FIELD_PREFIXES.iter().any(|prefix| name.starts_with(prefix)) {
                 self.0.borrow_mut().push((name.to_owned(), number));
             }
-            // The name stays.
+            // `None` keeps the name.
             None
         }
     }

@@ -1,8 +1,8 @@
-//! The configuration of `ibnet-sweep`. [`Raw`] has the values as in the file. [`Config`] has the
+//! The configuration of `ibnet-sweep`. [`Raw`] has the values as in the file, and [`Config`] the
 //! checked values.
 //!
-//! `ibnet.toml.example` lists every key with its unit and default. A test compares this file with
-//! [`Raw::default`]. A flag of the program overrides the key of the same name. [`Raw::check`]
+//! `ibnet.toml.example` lists every key with its unit and default; a test compares this file with
+//! [`Raw::default`]. A flag of the program overrides the key of the same name, and [`Raw::check`]
 //! checks the values after the flags have been applied.
 
 use std::path::{Path, PathBuf};
@@ -42,7 +42,7 @@ pub use plan_server::PlanServer;
 pub use scalars::{Ca, Sl};
 pub use simulated::{Scenario, Simulated, Simulation, WideCounters};
 
-/// The value of `sampler` that means all samplers of a plan.
+/// The value of `sampler` that selects all samplers of a plan.
 pub const ALL_SAMPLERS: &str = "all";
 
 /// Time between two queries of a port whose link is down.
@@ -56,27 +56,26 @@ const DOWN_EVERY: Duration = Duration::from_secs(10);
 pub struct Raw {
     /// Path of the assignments file, or address of a published one.
     pub assignments: String,
-    /// Path of a net file. If it is set, this host sweeps the whole fabric, without an assignments
-    /// file.
+    /// Path of a net file. If it is set, this host sweeps the whole fabric without a plan.
     pub net: String,
     /// Name of this sampler in the assignments file, or [`ALL_SAMPLERS`].
     pub sampler: String,
-    /// Time between two slots.
+    /// Time between two slots, such as `1s`.
     pub interval: String,
     /// Counter groups with their cadences, as `NAME` or `NAME/CADENCE`.
     #[serde(deserialize_with = "groups::read")]
     pub groups: Vec<String>,
-    /// Cadence of PortCounters in slots, on devices that have PortXmitWait only in PortCounters.
+    /// Cadence of PortCounters in slots, for devices that have PortXmitWait only in PortCounters.
     pub wait_every: u32,
-    /// Groups that are queried on every device, whatever its capabilities.
+    /// Groups that are queried on every device, regardless of its capabilities.
     pub force_groups: Vec<String>,
     /// Time between two identity checks of a device.
     pub identity: String,
-    /// Whether the device at the other end of each cable of a switch is verified.
+    /// Whether the device at the other end of each switch cable is verified.
     pub peers: bool,
-    /// Largest number of MADs in flight.
+    /// Max number of MADs in flight.
     pub window: usize,
-    /// Largest number of MADs a second. 0 means no limit.
+    /// Max number of MADs per second. 0 means no limit.
     pub max_mads_per_second: u32,
     /// Time after which a MAD frees its place in the window.
     pub timeout: String,
@@ -84,17 +83,17 @@ pub struct Raw {
     pub grace: String,
     /// HCA ports that send.
     pub ca: Ca,
-    /// CPUs of the threads that send.
+    /// CPUs of the threads that send, the first one for the first HCA port, and so on.
     pub cpus: Vec<usize>,
-    /// Service level.
+    /// Service level, or `path` for that of the path record to each device.
     pub sl: Sl,
     /// P_Key.
     pub pkey: String,
-    /// Whether to subscribe to traps of the subnet manager.
+    /// Whether the sampler subscribes to traps of the subnet manager.
     pub traps: bool,
     /// Destinations of the records.
     pub output: Outputs,
-    /// Time that outputs have after a stop signal to write the waiting records.
+    /// How long outputs may write the waiting records after a stop signal.
     pub drain: String,
     /// Path of the net file of a simulated fabric.
     pub simulate: String,
@@ -139,25 +138,24 @@ impl Default for Raw {
     }
 }
 
-/// Default of `groups`: traffic is queried in every slot. Errors are queried once a second if the
-/// interval is shorter.
+/// Default of `groups`: traffic is queried in every slot, errors at most once a second.
 const DEFAULT_GROUPS: [&str; 4] = ["extended", "base/1s", "xmtdisc/1s", "rcverr/1s"];
 
-/// The origin of the list of ports to sweep.
+/// Where the list of ports to sweep comes from.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Plan {
-    /// An assignments file: the ports of this sampler.
+    /// An assignments file: sweep the ports of this sampler.
     Assignments(PathBuf),
-    /// An assignments file in the key-value store of a NATS server.
+    /// A published plan, which is an assignments file in the key-value store of a NATS server.
     Published(Box<PlanStore>),
-    /// A net file: all of its linked ports.
+    /// A net file: sweep all of its linked ports.
     Net(PathBuf),
 }
 
 /// A checked configuration: all values are valid and consistent.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Config {
-    /// The origin of the list of ports to sweep.
+    /// Where the list of ports to sweep comes from.
     pub plan: Plan,
     /// Name of this sampler, or [`ALL_SAMPLERS`]. `None` for the short name of this host.
     pub sampler: Option<String>,
@@ -165,33 +163,33 @@ pub struct Config {
     pub interval: Duration,
     /// Settings of the engine. The P_Key index is set later, when the HCA port is known.
     pub engine: engine::Config,
-    /// HCA ports that send, without duplicates. If it is empty, the ports of the assignments file
-    /// are used, or else the only active port.
+    /// HCA ports that send, without duplicates. If it is empty, the HCA ports of the assignments
+    /// file are used or, if it has none, the only active port.
     pub cas: Vec<HcaName>,
     /// CPUs of the threads that send: the first HCA port uses the first CPU, and so on. If it is
-    /// empty, any CPU is used.
+    /// empty, the threads run on any CPU.
     pub cpus: Vec<usize>,
     /// P_Key.
     pub pkey: u16,
-    /// Whether to subscribe to traps of the subnet manager.
+    /// Whether the sampler subscribes to traps of the subnet manager.
     pub traps: bool,
     /// Destinations of the records.
     pub outputs: Vec<Output>,
-    /// Time that outputs have after a stop signal to write the waiting records.
+    /// How long outputs may write the waiting records after a stop signal.
     pub drain: Duration,
     /// Address and access control of the metrics. `None` if no metrics are served.
     pub metrics: Option<metrics::Settings>,
-    /// The simulated fabric that is swept. `None` for a real one.
+    /// The simulated fabric that is swept, or `None` for a real one.
     pub simulation: Option<Simulation>,
 }
 
 impl Config {
-    /// Returns whether all samplers of the plan are swept in this process.
+    /// Returns whether this process sweeps for all samplers of the plan.
     pub fn is_for_all_samplers(&self) -> bool {
         self.sampler.as_deref() == Some(ALL_SAMPLERS)
     }
 
-    /// Returns whether the program will keep a password, a token or a private key in memory.
+    /// Returns whether the program keeps a password, a token or a private key in memory.
     pub fn has_secret(&self) -> bool {
         let of_plan = matches!(&self.plan, Plan::Published(store) if store.server.has_secret());
         let of_metrics = self
@@ -257,7 +255,7 @@ impl Raw {
         )?;
         let grace = duration("grace", &self.grace, deadline, Duration::from_secs(10))?;
         let (groups, cadences) = groups::with_cadences(&self.groups, interval)?;
-        // The table `[simulated]` is checked even if no fabric is simulated.
+        // The table `[simulated]` must be valid even if no fabric is simulated.
         let simulated = self.simulated.check(simulate.clone().unwrap_or_default())?;
         Ok(Config {
             plan,
@@ -343,7 +341,7 @@ impl Raw {
     }
 }
 
-/// Largest `window`: the send queue of a port's QP1 has 128 entries.
+/// Max value of `window`: the send queue of a port's QP1 has 128 entries.
 const MAX_WINDOW: usize = 128;
 
 /// Parses a duration within bounds.

@@ -1,17 +1,19 @@
-//! Cost of a sampler: queries per second, expected time of a sweep, size of the records, and the
-//! number of ports that one sampler can have. This file has every assumption of this model.
+//! The cost of a sampler: queries per second, expected time of a sweep, size of the records, and
+//! the number of ports that one sampler can have. This file has every assumption of the model:
 //!
-//! | quantity | value | source |
-//! |---|---|---|
-//! | queries of a port | exact, by [`Cadence::mads_per_slot`] | the function that fills `mads_per_slot` in `start` records |
-//! | [`SERVICE_TIME`] | 160 us | LDMS paper (Allan, Aguilar, Schwaller, Langer): 1.20 s for 1005 ports with 7 to 8 MADs each, one after another |
-//! | [`CPU_TIME`] | 20 us | `docs/inside/performance.md`, cost of a MAD on a Linux kernel, 2026-11-22: 53,722 and 7,446 instructions, at 3,000 million instructions per second |
-//! | [`FIXED_OCTETS`], [`VALUE_OCTETS`] | 500, 3 | 5,808 records of `examples/stria.p`, simulated, 2026-11-22 |
-//! | [`PACKED_OCTETS`] | 40.1 | `docs/archive.md`, section Size, 2026-11-22 |
+//! - The number of queries of a port is exact: [`Cadence::mads_per_slot`], which also fills
+//!   `mads_per_slot` in `start` records.
+//! - [`SERVICE_TIME`] is from the LDMS paper (Allan, Aguilar, Schwaller, Langer): 1.20 s for 1005
+//!   ports with 7 to 8 MADs each, one after another.
+//! - [`CPU_TIME`] is from `docs/inside/performance.md`, cost of a MAD on a Linux kernel,
+//!   2026-11-22: 52,953 and 7,365 instructions, at 3,000 million instructions per second.
+//! - [`FIXED_OCTETS`] and [`VALUE_OCTETS`] are from 5,808 records of `examples/stria.p`,
+//!   simulated, 2026-11-22.
+//! - [`PACKED_OCTETS`] is from `docs/archive.md`, section Size, 2026-11-22.
 //!
-//! The capabilities of the devices are not in a net file. So the number of queries has two bounds.
-//! The *largest* number holds if no device has all counters in PortCountersExtended
-//! (CapabilityMask2 bit 1). The *smallest* number holds if every device has them there.
+//! A net file does not contain the capabilities of the devices, so the number of queries has two
+//! bounds. The max holds if no device has all counters in PortCountersExtended (CapabilityMask2
+//! bit 1), the min if every device has them there.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -29,17 +31,17 @@ pub const SERVICE_TIME: Duration = Duration::from_micros(160);
 /// CPU time of one query on the sampler host, in the process and in the kernel.
 pub const CPU_TIME: Duration = Duration::from_micros(20);
 
-/// Octets of a port record without its counters.
+/// Bytes of a port record without its counters.
 pub const FIXED_OCTETS: f64 = 500.0;
 
 /// Digits of one counter, on average. Most counters are error counters with one digit.
 pub const VALUE_OCTETS: f64 = 3.0;
 
-/// Octets of a port record in the Parquet archive, with the default counter groups.
+/// Bytes of a port record in the Parquet archive, with the default counter groups.
 pub const PACKED_OCTETS: f64 = 40.1;
 
 /// Number of timeouts by which devices that stop answering make a slot longer (rule 4 of
-/// `docs/sampling.md`).
+/// `docs/inside/sampling.md`).
 const TIMEOUTS: u32 = 3;
 
 /// The settings of a sweep on which its cost depends.
@@ -51,7 +53,7 @@ pub struct Sampling<'a> {
     pub groups: &'a [Group],
     /// Cadences of the groups.
     pub cadence: &'a Cadence,
-    /// Largest number of queries in flight.
+    /// Max number of queries in flight.
     pub window: usize,
     /// Time after which a query frees its place in the window.
     pub timeout: Duration,
@@ -73,16 +75,16 @@ pub struct DeviceLoad {
 pub struct Cost {
     /// Number of ports.
     pub ports: u32,
-    /// Expected time of a sweep. In the sum over samplers, the longest one.
+    /// Expected time of a sweep; in the sum over samplers, the longest one.
     pub sweep_ns: u64,
     /// Queries per second, if every device has all counters in PortCountersExtended.
     pub least_mads_per_second: f64,
     /// Queries per second, if no device has all counters in PortCountersExtended.
     pub most_mads_per_second: f64,
-    /// Octets of the port records of a day, as JSON lines.
+    /// Bytes of the port records of a day, as JSON lines.
     pub raw_bytes_per_day: u64,
-    /// Octets of the port records of a day in the archive. Null for other groups than the default,
-    /// because their size was not measured.
+    /// Bytes of the port records of a day in the archive. Null for other groups than the default
+    /// ones, because their size was not measured.
     pub packed_bytes_per_day: Option<u64>,
 }
 
@@ -93,13 +95,13 @@ pub struct PlanCost {
     pub rate_hz: f64,
     /// Counter groups with their cadences, as configured.
     pub groups: Vec<String>,
-    /// Largest number of queries in flight.
+    /// Max number of queries in flight.
     pub window_mads: usize,
     /// Number of ports for which one sampler has enough CPU time at this rate.
     pub largest_cap_ports: u32,
     /// Whether the longest sweep fits into the interval.
     pub fits: bool,
-    /// Highest rate at which the longest sweep fits, of 1, 2, 5, 10, 20 Hz and so on. Null if no
+    /// Highest rate of 1, 2, 5, 10, 20 Hz and so on at which the longest sweep fits. Null if no
     /// rate of at least 0.1 Hz fits.
     pub highest_rate_hz: Option<f64>,
     /// Sum over the samplers.
@@ -118,7 +120,7 @@ enum Counters {
 }
 
 impl Counters {
-    /// Returns the capabilities of a device that has everything else.
+    /// Returns the capabilities of a device that has everything else too.
     const fn capabilities(self) -> Capabilities {
         let mask2 = match self {
             Self::Extended => u32::MAX,
@@ -164,19 +166,19 @@ impl Sampling<'_> {
         cost
     }
 
-    /// Returns whether a sweep of this length fits into the interval. It must leave half of the
-    /// interval free, after the time that silent devices can add.
+    /// Returns whether a sweep of this length fits into the interval: it must leave half of the
+    /// interval free, in addition to the time that silent devices can add.
     pub fn fits(&self, sweep: Duration) -> bool {
         sweep <= self.budget()
     }
 
-    /// Returns the largest number of ports for which one sampler has enough CPU time at this rate.
-    /// Devices with many ports can be too slow for the rate, whatever the number of ports is: see
+    /// Returns the max number of ports for which one sampler has enough CPU time at this rate.
+    /// Devices with many ports can be too slow for the rate even with fewer ports: see
     /// [`fits`](Self::fits).
     pub fn largest_cap(&self) -> u32 {
         let of_port = self.mads_per_port(NodeKind::Switch, Counters::Base) * CPU_TIME.as_secs_f64();
         let ports = self.budget().as_secs_f64() / of_port;
-        // Rounded down to two significant digits: the model is not more exact.
+        // Rounded down to two significant digits, because the model is not more exact.
         let unit = 10_f64.powf((ports.max(10.0).log10() - 1.0).floor());
         ((ports / unit).floor() * unit) as u32
     }
@@ -195,7 +197,7 @@ impl Sampling<'_> {
         self.cadence.mads_per_slot(self.queried(kind, counters), of)
     }
 
-    /// Returns the groups that are queried, with their places in the list.
+    /// Returns the groups that are queried, with their indices in the list.
     fn queried(&self, kind: NodeKind, counters: Counters) -> impl Iterator<Item = (usize, Group)> {
         let capabilities = counters.capabilities();
         let groups = self.groups.iter().copied().enumerate();
@@ -204,8 +206,8 @@ impl Sampling<'_> {
         })
     }
 
-    /// Returns the mean number of octets of a port record. A counter is in the records of the slots
-    /// in which one of its groups was queried.
+    /// Returns the mean size of a port record in bytes. The records of the slots in which a
+    /// counter's group was queried have the counter.
     fn record_octets(&self) -> f64 {
         let of = Circumstances {
             wait_in_base: true,
@@ -219,8 +221,8 @@ impl Sampling<'_> {
                 .counters()
                 .filter(|field| Counters::Base.capabilities().have(field.needs))
             {
-                // Two quotation marks, a colon and a comma; for several values, brackets and a
-                // comma for each further value.
+                // Two quotation marks, a colon and a comma. Several values also need brackets, and
+                // a comma for each further value.
                 let values = f64::from(field.len);
                 let brackets = if field.len > 1 { 1.0 + values } else { 0.0 };
                 let octets = field.json.len() as f64 + 4.0 + values * VALUE_OCTETS + brackets;
@@ -237,8 +239,8 @@ impl Sampling<'_> {
 }
 
 impl PlanCost {
-    /// Returns the smallest number of hosts that can sample the fabric with two samplers for each
-    /// port. It is at least 2. `None` if one sampler does not have the time for a single port.
+    /// Returns the min number of hosts, at least 2, that can sample the fabric with two samplers
+    /// for each port. Returns `None` if one sampler does not have the time for a single port.
     pub fn fewest_hosts_in_pairs(&self) -> Option<u32> {
         (self.largest_cap_ports > 0).then(|| {
             (2 * self.total.ports)
@@ -247,7 +249,7 @@ impl PlanCost {
         })
     }
 
-    /// Returns the largest number of ports of a sampler.
+    /// Returns the number of ports of the sampler with the most ports.
     pub fn most_ports(&self) -> u32 {
         self.samplers
             .iter()
@@ -330,7 +332,8 @@ mod tests {
 
     #[test]
     fn size_of_records_is_that_of_the_measured_runs() {
-        // docs/inside/performance.md: 122 MB per port and day at 1 Hz, octets of 968 records at 10 Hz.
+        // docs/inside/performance.md: 122 MB per port and day at 1 Hz, bytes of 968 records at 10
+        // Hz.
         let cost = sampling(1, &Cadence::EVERY_SLOT).cost(switches(1, 1));
         assert!(
             (118_000_000..126_000_000).contains(&cost.raw_bytes_per_day),

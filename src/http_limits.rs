@@ -1,22 +1,23 @@
-//! Limits of the connections of an HTTP server. They keep the server available while other clients
+//! Limits the connections of an HTTP server, to keep the server available while other clients
 //! hold connections open and send nothing, send slowly, or read slowly.
 //!
-//! A connection has one of a limited number of *places*. There are two kinds of places:
+//! Each connection occupies one of a limited number of *places*, of which there are two kinds:
 //!
-//! 1. A new connection gets a place for **newcomers**. The TLS handshake, the header of the request
-//!    and the reply to a request without a valid password must end within
+//! 1. A new connection gets a place for **newcomers**. The TLS handshake, the header of the
+//!    request and the reply to a request without a valid password must end within
 //!    [`Limits::newcomer_timeout`].
 //! 2. After its request is authenticated, the connection moves to a place for **members**
-//!    ([`Visitor::admit`]). So connections without a password never use the places of members.
+//!    ([`Visitor::admit`]), so connections without a password never occupy the places of members.
 //!
-//! If all places of a kind are occupied, a connection loses its place and is closed: the oldest one
-//! of the client that has most places. So a client with many connections closes its own connections,
-//! and another client still gets a place.
+//! If all places of a kind are occupied, the next connection takes over a place, and the connection
+//! that had it is closed: the oldest one of the client that occupies the most places. A client with
+//! many connections thus closes its own ones, and another client still gets a place.
 //!
-//! A newcomer has its place for at least [`ASSURED`], whatever other clients do: until then, the next
-//! connection waits. A request that arrives in this time is answered, also if the server reads it
-//! later because its host is busy. A connection that lost its place as a newcomer is closed only after
-//! it has read what arrived before, and a valid password in that still gives it a place for members.
+//! A newcomer keeps its place for at least [`ASSURED`], whatever other clients do; until then, the
+//! next connection waits. A request that arrives in this time is answered, even if the server
+//! reads it later because its host is busy. A newcomer that has lost its place is closed only
+//! after it has read what arrived before, and a valid password in that data still gives it a place
+//! for members.
 //!
 //! ```
 //! # async fn example(listener: tokio::net::TcpListener) -> std::io::Result<()> {
@@ -44,30 +45,30 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// Time for which a newcomer keeps its place whatever other clients do. It is sufficient for a TLS
-/// handshake and a request within a site. With 128 places, the server accepts at least 640
-/// connections per second, so the 4,096 connections that the kernel holds for a server by default are
-/// accepted in less than the ten seconds of Prometheus.
+/// Time for which a newcomer keeps its place, whatever other clients do. It is sufficient for a
+/// TLS handshake and a request within a site. With 128 places, the server accepts at least 640
+/// connections per second. It therefore accepts the 4,096 connections that the kernel queues for
+/// a server by default in less than ten seconds, the default timeout of Prometheus.
 pub const ASSURED: Duration = Duration::from_millis(200);
 
 /// Numbers of places and time limits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// Largest number of connections without an authenticated request.
+    /// Max number of connections without an authenticated request.
     pub newcomers: usize,
-    /// Largest number of connections with an authenticated request.
+    /// Max number of connections with an authenticated request.
     pub members: usize,
-    /// Time limit of a connection without an authenticated request, from the time at which it got
-    /// its place.
+    /// Time limit of a connection without an authenticated request, counted from the time at
+    /// which it got its place.
     pub newcomer_timeout: Duration,
-    /// Time limit of a connection with an authenticated request, from the same time. `None` means no
-    /// limit, for a server that sends endless streams.
+    /// Time limit of a connection with an authenticated request, counted from the same time.
+    /// `None` means no limit, for a server that sends endless streams.
     pub member_timeout: Option<Duration>,
 }
 
 impl Default for Limits {
-    /// Returns limits for a server whose replies are short. Prometheus waits for ten seconds by
-    /// default.
+    /// Returns limits for a server with short replies. The default timeout of Prometheus is ten
+    /// seconds.
     fn default() -> Self {
         Self {
             newcomers: 128,
@@ -83,17 +84,17 @@ impl Default for Limits {
 pub struct Gate {
     limits: Limits,
     places: Mutex<Places>,
-    /// Wakes the connection that waits for a place after a newcomer left one.
+    /// Wakes the connection that waits for a place when a newcomer has freed one.
     freed: Notify,
 }
 
-/// The occupied places of both kinds. The number of a connection increases with each connection.
+/// The occupied places of both kinds, by connection id. Ids increase from connection to connection.
 #[derive(Debug, Default)]
 struct Places {
     next: u64,
     newcomers: BTreeMap<u64, Occupant>,
     members: BTreeMap<u64, Occupant>,
-    /// Newcomers that lost their places and are not closed yet.
+    /// Newcomers that have lost their places and are not closed yet.
     leaving: BTreeMap<u64, Occupant>,
 }
 
@@ -104,12 +105,12 @@ struct Occupant {
     changed: Arc<Notify>,
 }
 
-/// Kind of the place of a connection.
+/// Kind of place that a connection occupies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Standing {
     Newcomer,
     Member,
-    /// Another connection got the place.
+    /// Another connection has taken over the place.
     Closed,
 }
 
@@ -138,13 +139,13 @@ impl Gate {
         })
     }
 
-    /// Gives a place for newcomers to a connection that was accepted now. If no place is free,
-    /// another connection loses its place, as soon as it had it for [`ASSURED`].
+    /// Gives a newcomer place to a connection that was just accepted. If no place is free, another
+    /// connection loses its place, as soon as it has had it for [`ASSURED`].
     pub async fn connect(self: &Arc<Self>, client: IpAddr) -> Connection {
         let client = network(client);
         loop {
-            // The runtime looks for data of all connections after this time. So the connection that
-            // loses its place can read all that arrived before.
+            // After this time the runtime polls all connections for data, so the connection that
+            // loses its place can read everything that arrived before.
             let looked = Instant::now();
             tokio::task::yield_now().await;
             match self.enter(client, looked, Instant::now()) {
@@ -157,8 +158,8 @@ impl Gate {
         }
     }
 
-    /// Gives a place for newcomers to a connection, or returns the time until which it has to wait.
-    /// All data that arrived before `looked` can be read.
+    /// Gives a newcomer place to a connection, or returns the time until which it must wait. All
+    /// data that arrived before `looked` is available to the connections.
     fn enter(
         self: &Arc<Self>,
         client: IpAddr,
@@ -211,8 +212,8 @@ impl Connection {
         self.visitor.clone()
     }
 
-    /// Runs the work of the connection. Drops the work and returns `None` if the time limit expires
-    /// or if the connection loses its place, but not before the work has read what arrived.
+    /// Runs the work of the connection. If the time limit expires or the connection loses its
+    /// place, drops the work and returns `None`, but not before the work has read what has arrived.
     pub async fn run<T>(self, work: impl Future<Output = T>) -> Option<T> {
         tokio::pin!(work);
         loop {
@@ -229,7 +230,8 @@ impl Connection {
                     None => std::future::pending().await,
                 }
             };
-            // The work comes first: it may end, or admit the connection, at the end of the time.
+            // The work is polled first, because it may end or admit the connection at the moment
+            // at which the limit expires.
             tokio::select! {
                 biased;
                 done = &mut work => return Some(done),
@@ -253,8 +255,8 @@ impl Drop for Connection {
 }
 
 impl Visitor {
-    /// Moves the connection to a place for members. Call this after a request was authenticated. If
-    /// no place is free, another member loses its place.
+    /// Moves the connection to a member place. Call this after a request was authenticated. If no
+    /// place is free, another member loses its place.
     pub fn admit(&self) {
         let mut guard = self.gate.lock();
         let Places {
@@ -263,7 +265,7 @@ impl Visitor {
             leaving,
             ..
         } = &mut *guard;
-        // A connection without a place here is closed, or is a member already.
+        // A connection that is in neither map is closed, or is already a member.
         let Some(occupant) = newcomers
             .remove(&self.number)
             .inspect(|_| self.gate.freed.notify_one())
@@ -294,8 +296,8 @@ impl Visitor {
     }
 }
 
-/// Returns the connection that loses its place to one of `client`, and the time at which it got it:
-/// the oldest connection of the client that then has most places.
+/// Returns the connection that loses its place to one of `client`, and the time since which it has
+/// had it: the oldest connection of the client that, with the new one, has the most places.
 fn next_to_leave(places: &BTreeMap<u64, Occupant>, client: IpAddr) -> Option<(u64, Instant)> {
     let mut counts = BTreeMap::from([(client, 1_usize)]);
     places
@@ -311,8 +313,8 @@ fn next_to_leave(places: &BTreeMap<u64, Occupant>, client: IpAddr) -> Option<(u6
     oldest.map(|(number, occupant)| (*number, occupant.entered))
 }
 
-/// Returns the address by which connections of one client are counted. A client usually has 64 bits
-/// of an IPv6 address at its disposal.
+/// Returns the address by which the connections of one client are counted. For IPv6 it is the
+/// first 64 bits, because a client can usually choose the other ones.
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),

@@ -1,15 +1,14 @@
-//! ibnet measures congestion in an InfiniBand fabric while it happens. Only a few hosts run ibnet.
-//! They read the performance counters of all ports of the fabric. The other hosts need no
-//! additional software.
+//! ibnet measures congestion in an InfiniBand fabric while it happens. A few hosts run it and read
+//! the performance counters of all ports of the fabric; the other hosts need no additional
+//! software.
 //!
-//! `docs/concepts.md` explains how ibnet works, and `docs/glossary.md` defines its terms. A *MAD*
-//! is a message of 256 octets that queries a device. A *plan* assigns every port to a *sampler*: a
+//! `docs/concepts.md` explains how ibnet works and defines its terms. A *MAD* is a management
+//! datagram of 256 bytes that queries a device. A *plan* assigns every port to a *sampler*: a
 //! process that queries these ports once per interval. A *record* is the JSON line with the result
-//! of one query of a port. A *transport* sends and receives MADs.
+//! of one port in one interval. A *transport* sends and receives MADs.
 //!
-//! Data flows in one direction. A module imports only modules that come before it in this flow.
-//! `tests/architecture.rs` checks the imports. It also checks that the imports of the files form no
-//! cycle.
+//! Data flows in one direction, and a module imports only modules that come before it in this
+//! flow. `tests/architecture.rs` checks this, and also that the imports of the files form no cycle.
 //!
 //! ```text
 //! net file -> topology -> partition -> assignments -> sweep -> output
@@ -24,8 +23,8 @@
 //! | [`drawing`] | switches and links as SVG |
 //! | [`partition`] | the planner: which sampler queries which ports, with its reports and formats |
 //! | [`assignments`] | the plan file. `ibnet-gen` writes it, and `ibnet-sweep` reads it |
-//! | [`mad`] | MADs, encoded and decoded; transports: libibumad and a simulated fabric |
-//! | [`sweep`] | the engine, which decides which port is queried next, and the driver, which runs the engine |
+//! | [`mad`] | MADs and their attributes; transports: libibumad and a simulated fabric |
+//! | [`sweep`] | the engine, which decides on the next query, and the driver, which runs it |
 //! | `verify` | compares the results of ibnet with those of libibmad on the devices of a site |
 //! | [`output`] | the destinations of records: files, sockets, NATS |
 //! | [`distribution`] | plans in the key-value store of a NATS server |

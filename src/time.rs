@@ -1,7 +1,7 @@
 //! Monotonic time that starts at zero.
 //!
-//! This module has no `now()`. The engine and the simulated fabric take an [`Instant`] as an
-//! argument. So a test can simulate a day in a second. Only `sweep::driver` and the programs read
+//! This module has no `now()`: the engine and the simulated fabric take an [`Instant`] as an
+//! argument, so a test can simulate a day in a second. Only `sweep::driver` and the programs read
 //! clocks.
 
 use std::fmt;
@@ -31,7 +31,7 @@ impl Instant {
         self.0 as f64 / 1e9
     }
 
-    /// Returns the time since `earlier`, or zero if it is later.
+    /// Returns the time since `earlier`, or zero if `earlier` is later.
     pub const fn saturating_since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
@@ -58,7 +58,7 @@ impl AddAssign<Duration> for Instant {
 impl Sub for Instant {
     type Output = Duration;
 
-    /// Returns the time since `other`, or zero if it is later.
+    /// Returns the time since `other`, or zero if `other` is later.
     fn sub(self, other: Self) -> Duration {
         self.saturating_since(other)
     }

@@ -1,7 +1,7 @@
-//! The assignments file, also called the *plan*. It states which sampler queries which ports.
+//! The assignments file, also called the *plan*: it defines which sampler queries which ports.
 //! `ibnet-gen` writes it, and `ibnet-sweep` reads it.
 //!
-//! The file is TOML, version 1. Equal assignments with an equal header give equal octets:
+//! The file is TOML, version 1. The same assignments and header always give the same bytes:
 //!
 //! ```toml
 //! version = 1
@@ -22,16 +22,15 @@
 //!     peer = { guid = "0x0000000000100001", lid = 17, port = 1, name = "node00001 mlx5_0" }
 //! ```
 //!
-//! In a plan of several subnets, each sampler also has the name of its subnet after its host, such
-//! as `subnet = "rail0"`. A host with ports in two subnets has one block for each subnet.
+//! In a plan of several subnets, each sampler also has the name of its subnet after its host,
+//! such as `subnet = "rail0"`. A host with ports in two subnets has one block for each subnet.
 //!
 //! A plan that is distributed to a running fleet can have the line `at = "2026-11-22T15:00:10Z"`
 //! after `cap`: the time of its first slot, in UTC ([`Assignments::at`], [`with_time`]).
 //!
-//! [`Assignments::parse`] guarantees that the counts are correct, and that no port is assigned
-//! twice within a role. It also guarantees that each LID is a unicast LID and belongs to only one
-//! GUID within its subnet. The role is `primary` or `secondary`. [`Assignments::parse`] rejects a
-//! truncated file.
+//! [`Assignments::parse`] accepts a file only if its counts are correct, no port is assigned
+//! twice within a role (`primary` or `secondary`), and each LID is a unicast LID that belongs to
+//! only one GUID within its subnet. The counts also detect a truncated file.
 //!
 //! This module contains only the file format. [`crate::partition`] converts a plan of the planner
 //! to assignments.
@@ -60,14 +59,14 @@ pub const VERSION: u32 = 1;
 pub struct Assignments {
     /// Version of the file: [`VERSION`].
     pub version: u32,
-    /// Largest number of ports that a sampler may get in one role.
+    /// The cap: max number of ports that a sampler may get in one role.
     pub cap: u32,
     /// Start of the first slot of this plan, in nanoseconds since 1970. Samplers that run another
-    /// plan change to this one in the first slot that starts at this time or later. So all of them
-    /// change in the same slot. `None`, or a time in the past: as soon as possible.
+    /// plan change to this one in the first slot that starts at this time or later, so they all
+    /// change in the same slot. With `None` or a time in the past, they change as soon as possible.
     #[serde(default, deserialize_with = "read::time")]
     pub at: Option<u64>,
-    /// Blocks of the samplers.
+    /// One or more blocks for each sampler host.
     #[serde(rename = "sampler", default)]
     pub samplers: Vec<Sampler>,
 }
@@ -80,14 +79,13 @@ pub struct Sampler {
     pub host: String,
     /// Name of the subnet in a plan of several subnets. LIDs are unique within a subnet only.
     pub subnet: Option<String>,
-    /// HCA that sends, if the administrator named it.
+    /// HCA that sends the queries, if the administrator named it.
     pub ca: Option<String>,
     /// Port of the HCA, if the administrator named it.
     pub ca_port: Option<PortNum>,
-    /// `secondary` for the second sampler of the ports. `primary` or absent for the first sampler.
+    /// `secondary` for the second sampler of the ports; `primary` or absent for the first one.
     pub role: Option<String>,
-    /// Start of the queries within the interval, as a share of the interval: at least 0 and below
-    /// 1.
+    /// Time at which the queries start, as a share of the interval: at least 0 and below 1.
     pub offset: Option<f64>,
     /// Number of ports of all devices of the block.
     pub port_count: u32,
@@ -96,7 +94,7 @@ pub struct Sampler {
     pub devices: Vec<AssignedDevice>,
 }
 
-/// A device and its ports that are to be queried.
+/// A device, and those of its ports that are queried.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AssignedDevice {
@@ -106,9 +104,9 @@ pub struct AssignedDevice {
     pub lid: Lid,
     /// Kind of the device.
     pub kind: NodeKind,
-    /// Node description, for people. The text is untrusted.
+    /// Node description for display. The text is untrusted.
     pub name: String,
-    /// Links between the sampler and the device, if known.
+    /// Number of links between the sampler and the device, if known.
     pub hops: Option<u16>,
     /// Ports to query, in ascending order.
     #[serde(rename = "port", default)]
@@ -139,7 +137,7 @@ pub struct AssignedPeer {
     pub lid: Lid,
     /// Port number.
     pub port: PortNum,
-    /// Node description, for people. The text is untrusted.
+    /// Node description for display. The text is untrusted.
     pub name: String,
 }
 
@@ -148,7 +146,7 @@ pub struct AssignedPeer {
 pub struct Loaded {
     /// Content of the file.
     pub assignments: Assignments,
-    /// SHA-256 of the octets of the file, in hexadecimal digits.
+    /// SHA-256 of the bytes of the file, in hexadecimal digits.
     pub sha256: String,
 }
 
@@ -161,7 +159,7 @@ pub struct Header {
     pub command: String,
 }
 
-/// Reason why an assignments file is rejected, or has no block for a host.
+/// Reason why an assignments file is rejected, or why it cannot be used for a host.
 #[derive(Debug, thiserror::Error, Diagnostic)]
 #[non_exhaustive]
 pub enum AssignmentsError {
@@ -197,7 +195,7 @@ pub enum AssignmentsError {
         /// Version of the file.
         found: i64,
     },
-    /// The file contradicts itself.
+    /// The content of the file contradicts itself.
     #[error("cannot read {place}: {problem}")]
     #[diagnostic(help(
         "the file was truncated or edited: write it again with `ibnet-gen -o FILE`"
@@ -228,25 +226,24 @@ pub enum AssignmentsError {
     },
 }
 
-/// Returns the SHA-256 of some octets in hexadecimal digits.
+/// Returns the SHA-256 of some bytes in hexadecimal digits.
 pub fn sha256_hex(bytes: &[u8]) -> String {
     Sha256::digest(bytes)
         .iter()
         .fold(String::with_capacity(64), |mut hex, byte| {
-            // Writing to a String does not fail.
             let _ = write!(hex, "{byte:02x}");
             hex
         })
 }
 
 impl Assignments {
-    /// Returns the blocks of a host, primary roles first. A host has several blocks if it sends
-    /// from several HCA ports, samples several subnets, or has both roles. The argument
-    /// `host@subnet` selects the blocks of one subnet.
+    /// Returns the blocks of a host, those with the primary role first. A host has several blocks
+    /// if it sends from several HCA ports, samples several subnets, or has both roles. The
+    /// argument `host@subnet` selects the blocks of one subnet.
     ///
     /// # Errors
     /// Returns [`AssignmentsError::UnknownSampler`] if the file has no block for the host. The
-    /// error contains some of the hosts of the file.
+    /// error lists some of the hosts in the file.
     pub fn of_host(&self, host: &str) -> Result<Vec<&Sampler>, AssignmentsError> {
         const MAX_NAMES: usize = 8;
         let at = |sampler: &Sampler| {
@@ -288,9 +285,9 @@ impl Assignments {
 }
 
 impl Sampler {
-    /// Divides the block into `parts` blocks, one for each HCA port of the host. The parts have
-    /// about equal numbers of ports. A device is never split, so the numbers differ by at most the
-    /// ports of one device.
+    /// Divides the block into `parts` blocks with similar numbers of ports, one for each HCA port
+    /// of the host. A device is never split, so the numbers differ by at most the ports of one
+    /// device.
     pub fn divided(&self, parts: usize) -> Vec<Self> {
         let Self {
             host,
@@ -315,7 +312,7 @@ impl Sampler {
             parts
         ];
         let mut devices: Vec<_> = self.devices.iter().enumerate().collect();
-        // Each device, the largest first, goes to the part with the fewest ports.
+        // Each device, the largest first, goes to the part that has the fewest ports so far.
         devices.sort_by_key(|(_, device)| Reverse(device.ports.len()));
         let mut owners = vec![0; self.devices.len()];
         for (at, device) in devices {

@@ -24,11 +24,11 @@ impl Assignments {
         Self::parse_file(&octets, &path.display().to_string())
     }
 
-    /// Parses the octets of a file. Returns the content and the digest of the octets. `name` is the name of the
-    /// file in messages.
+    /// Parses a file, and returns its content with the digest of its bytes. `name` is the name of
+    /// the file in messages.
     ///
     /// # Errors
-    /// Returns the errors of [`Assignments::parse`], and an error if the octets are not UTF-8.
+    /// Returns the errors of [`Assignments::parse`], and an error if the bytes are not UTF-8.
     pub fn parse_file(octets: &[u8], name: &str) -> Result<Loaded, AssignmentsError> {
         let not_utf8 = |line| AssignmentsError::NotAssignments {
             place: format!("{name}:{line}"),
@@ -47,7 +47,7 @@ impl Assignments {
     /// Returns an error if the text is not an assignments file, has another version, or contradicts
     /// itself.
     pub fn parse(text: &str, name: &str) -> Result<Self, AssignmentsError> {
-        /// The field that every version of the file has.
+        /// The only field that all versions of the file have in common.
         #[derive(Deserialize)]
         struct Versioned {
             version: i64,
@@ -73,8 +73,8 @@ impl Assignments {
                 found,
             }
         };
-        // A file of another version may have other fields. In this case an error about the version
-        // is clearer.
+        // A file of another version may have other fields; an error about the version is then
+        // clearer than one about a field.
         let assignments: Self =
             toml::from_str(text).map_err(|error| match toml::from_str(text) {
                 Ok(Versioned { version }) if version != i64::from(VERSION) => {
@@ -184,7 +184,8 @@ impl Assignments {
     }
 }
 
-/// Reads the time of the first slot, such as `2026-11-22T15:00:10Z`. Returns nanoseconds since 1970.
+/// Parses the time of the first slot, such as `2026-11-22T15:00:10Z`. Returns nanoseconds since
+/// 1970.
 pub(super) fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     let text = String::deserialize(deserializer)?;
     let since_1970 = humantime::parse_rfc3339(&text)
@@ -199,7 +200,7 @@ pub(super) fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<
     })
 }
 
-/// A table of the file, by its index among the tables of its kind.
+/// A table of the file, identified by its index among the tables of its kind.
 #[derive(Clone, Copy)]
 enum Table {
     Sampler(usize),
@@ -221,7 +222,7 @@ impl Table {
     }
 }
 
-/// Returns the number of the line that contains this octet, from 1.
+/// Returns the line number, from 1, of the line that contains this byte.
 fn line_at(text: &str, byte: usize) -> usize {
     1 + text
         .bytes()

@@ -8,10 +8,9 @@ use ibnet_record::types::{Printable, misleads};
 use super::{AssignedDevice, AssignedPeer, AssignedPort, Assignments, Header, Sampler};
 
 impl Assignments {
-    /// Returns the text of the file.
+    /// Returns the text of the file, with the header as its comment.
     pub fn to_toml(&self, header: &Header) -> String {
         let mut text = String::new();
-        // Writing to a String does not fail.
         let _ = self.write(header, &mut text);
         text
     }
@@ -36,7 +35,7 @@ impl Assignments {
 }
 
 /// Returns the text of a plan with another time of its first slot, in nanoseconds since 1970. All
-/// other octets stay as they are. `text` is a valid plan as [`Assignments::to_toml`] writes it.
+/// other bytes stay the same. `text` is a valid plan as [`Assignments::to_toml`] writes it.
 pub fn with_time(text: &str, at: u64) -> String {
     let is_heading = |line: &str| line.trim_start().starts_with('[');
     let is_key = |line: &str, key: &str| {
@@ -130,8 +129,8 @@ impl AssignedPort {
     }
 }
 
-/// A text as a TOML string with its quotes. Characters that are not visible are escaped, because
-/// people read the file on a terminal.
+/// A TOML string with its quotes. Invisible characters are escaped, because people read the file
+/// on a terminal.
 fn quoted(text: &str) -> Quoted<'_> {
     Quoted(text)
 }
@@ -140,7 +139,7 @@ struct Quoted<'a>(&'a str);
 
 impl Display for Quoted<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        // Fast path for nearly all names: no character needs an escape or another kind of string.
+        // Fast path, because nearly all names need neither an escape nor another kind of string.
         let is_plain = self
             .0
             .bytes()

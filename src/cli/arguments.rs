@@ -1,4 +1,4 @@
-//! Parses the arguments of a program.
+//! Parses the command-line arguments of a program.
 
 use std::process::ExitCode;
 
@@ -14,15 +14,15 @@ pub fn arguments<A: clap::Parser>() -> Result<A, ExitCode> {
     A::try_parse().map_err(|error| wrong_arguments(&error))
 }
 
-/// Prints the message about wrong arguments, or the text of `--help` or `--version`. Returns the
+/// Prints the text of `--help` or `--version`, or the message about wrong arguments. Returns the
 /// exit code.
 pub fn wrong_arguments(error: &clap::Error) -> ExitCode {
-    // If the terminal is closed, the message cannot be shown anywhere.
+    // If standard error is closed, the message cannot be shown anywhere.
     let _ = error.print();
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }
 
-/// Writes manual pages and completions if the arguments ask for them.
+/// Writes manual pages and completions if the arguments request them.
 ///
 /// # Errors
 /// Returns the exit code after the work: 0, or 1 after a message.

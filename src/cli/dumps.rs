@@ -1,11 +1,11 @@
-//! Prevents core dumps of a process that has secrets.
+//! Prevents core dumps of a process that has secrets in memory.
 
 use std::io;
 
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
 /// Makes the kernel write no core dump of this process. Other processes of the same user can no
-/// longer read its memory: prctl(2), PR_SET_DUMPABLE.
+/// longer read its memory either: prctl(2), PR_SET_DUMPABLE.
 ///
 /// # Errors
 /// Returns the error of the operating system.

@@ -1,4 +1,4 @@
-//! Reads input files; `-` is standard input.
+//! Reads input files, or standard input for `-`.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use ibnet_record::limits;
 use miette::Diagnostic;
 
-/// Error of an input file that cannot be read.
+/// An input file cannot be read.
 #[derive(Debug, thiserror::Error, Diagnostic)]
 #[error("cannot read {}", name_of(path))]
 #[diagnostic(help("{}", remedy(source)))]
@@ -19,7 +19,7 @@ pub struct InputError {
     pub source: io::Error,
 }
 
-/// Returns whether a path means standard input or standard output.
+/// Returns whether a path is `-`, which means standard input or standard output.
 pub fn is_dash(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
@@ -48,10 +48,10 @@ pub fn open(path: &Path) -> Result<Box<dyn BufRead>, InputError> {
     Ok(Box::new(BufReader::new(opened)))
 }
 
-/// Reads a whole file, or standard input for `-`. `most` is the largest number of octets.
+/// Reads a whole file, or standard input for `-`. `most` is the max number of bytes.
 ///
 /// # Errors
-/// Returns the error of the operating system, and an error if the file has more octets.
+/// Returns the error of the operating system, or an error if the file has more bytes.
 pub fn read(path: &Path, most: u64) -> Result<Vec<u8>, InputError> {
     let read = if is_dash(path) {
         limits::read(io::stdin().lock(), most)

@@ -8,9 +8,9 @@ pub fn short_host_name() -> String {
     name.trim().split('.').next().unwrap_or_default().to_owned()
 }
 
-/// Returns a random number of the operating system, as the start of transaction IDs.
+/// Returns a random number of the operating system. Transaction IDs start with it.
 pub fn random_seed() -> u64 {
-    // On Linux this fails only if the system call is blocked. Then a number from a weaker source is
-    // sufficient.
+    // On Linux this fails only if the system call is blocked. A number from a weaker source is
+    // then sufficient.
     getrandom::u64().unwrap_or_else(|_| fastrand::u64(..))
 }

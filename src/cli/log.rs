@@ -1,4 +1,4 @@
-//! Sends the log of a program to standard error.
+//! Writes the log of a program to standard error.
 
 use std::env;
 use std::io;
@@ -10,12 +10,12 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use super::has_colours;
 
-/// Sends the log to standard error, filtered by `RUST_LOG`, else by `level`. Lines have times,
-/// unless standard error is the journal of systemd, which adds its own.
+/// Writes the log to standard error, filtered by `RUST_LOG`, or else by `level`. Lines have
+/// times, unless standard error is the journal of systemd, which adds its own.
 ///
-/// `RUST_LOG` is a list of levels and of `target=level`, such as `ibnet=debug`. Filters by span or
-/// field are not supported, because they need additional crates (regular expressions). If the list
-/// is not valid, `level` is used.
+/// `RUST_LOG` is a list of levels and of `target=level`, such as `ibnet=debug`. Filters by span
+/// or field are not supported, because they need additional crates (regular expressions). If the
+/// list is not valid, `level` applies.
 pub fn log_to_stderr(level: LevelFilter) {
     let given = env::var("RUST_LOG")
         .ok()
@@ -26,14 +26,14 @@ pub fn log_to_stderr(level: LevelFilter) {
             .with_default(level)
             .with_target("async_nats", LevelFilter::OFF)
     };
-    // A failed write of the log must not disturb the sweep.
+    // The sweep must go on even if the log cannot be written.
     let format = tracing_subscriber::fmt::layer()
         .log_internal_errors(false)
         .with_writer(io::stderr)
         .with_ansi(has_colours(&io::stderr()))
         .with_target(false);
     let registry = tracing_subscriber::registry().with(given.unwrap_or_else(default));
-    // A test may have set its own subscriber. In this case that subscriber stays in use.
+    // A test may have set its own subscriber, which then stays in use.
     let _ = if is_journal() {
         registry.with(format.without_time()).try_init()
     } else {
@@ -41,8 +41,8 @@ pub fn log_to_stderr(level: LevelFilter) {
     };
 }
 
-/// Returns whether standard error is the journal: `JOURNAL_STREAM` of systemd.exec(5) has its device
-/// and inode.
+/// Returns whether standard error is the journal. Its device and inode are in `JOURNAL_STREAM`,
+/// see systemd.exec(5).
 fn is_journal() -> bool {
     let (Ok(stream), Ok(stderr)) = (env::var("JOURNAL_STREAM"), fstat(io::stderr())) else {
         return false;

@@ -12,26 +12,26 @@ use super::has_colours;
 const HEADING: &str = "error:";
 const RED_HEADING: &str = "\u{1b}[1;31merror:\u{1b}[0m";
 
-/// Largest number of columns of a line on a terminal.
+/// Max number of columns of a line on a terminal.
 const WIDTH: usize = 80;
 
 /// Prints an error to standard error and returns exit code 1.
 ///
-/// The format is one line `error: ...`, one line for each cause, then `help: ...`. On a terminal
-/// the word `error:` is red unless `NO_COLOR` is set.
+/// The format is one line `error: ...`, one line for each cause, and then `help: ...`. On a
+/// terminal the word `error:` is red unless `NO_COLOR` is set.
 pub fn fail(error: &dyn Diagnostic) -> ExitCode {
     show(&explain(error), true);
     ExitCode::FAILURE
 }
 
-/// Prints a text to standard error. On a terminal, lines have at most 80 columns. Other outputs get
-/// the text unchanged, so that it can be searched.
+/// Prints a text to standard error. On a terminal, its lines are wrapped at 80 columns; otherwise
+/// it stays unchanged, so that it can be searched.
 pub fn note(text: &str) {
     show(text, false);
 }
 
-/// Breaks a line between words at 80 columns. Continuation lines are indented by `indent` columns.
-/// A word that is longer than a line is not broken.
+/// Breaks a line between words at 80 columns, and indents the continuation lines by `indent`
+/// columns. A word that is longer than a line is not broken.
 pub fn fill(line: &str, indent: usize) -> String {
     let indent = " ".repeat(indent);
     let options = Options::new(WIDTH)
@@ -59,8 +59,8 @@ fn explain(error: &dyn Diagnostic) -> String {
     text
 }
 
-/// Appends a text whose heading has already been written. Indents all lines except the first one,
-/// and escapes control characters.
+/// Appends a text after its heading. Indents all lines except the first one, and escapes control
+/// characters.
 fn paragraph(to: &mut String, text: &str) {
     for (number, line) in text.lines().enumerate() {
         let lead = if number == 0 { " " } else { "      " };
@@ -89,8 +89,8 @@ fn wrapped(text: &str) -> String {
         .collect()
 }
 
-/// Returns the column at which the text of a line begins. The text begins after the indentation,
-/// after a heading and several blanks, or after `error:`.
+/// Returns the column at which the text of a line begins: after the indentation, after a heading
+/// and several blanks, or after `error:`.
 fn text_column(line: &str) -> usize {
     const AFTER_HELP: usize = "help: ".len();
     let blanks = line.len() - line.trim_start_matches(' ').len();

@@ -1,6 +1,6 @@
-//! Functions that the programs share: messages, input, output, progress, log and signals.
+//! What the programs share: messages, input, output, progress, log and signals.
 //!
-//! Besides the programs, only this module writes to standard output and standard error.
+//! Besides the programs themselves, only this module writes to standard output and standard error.
 
 mod arguments;
 mod dumps;
@@ -29,7 +29,7 @@ pub use tracing_subscriber::filter::LevelFilter;
 
 use std::io::IsTerminal;
 
-/// Returns whether a stream is a terminal that shows colours. Returns false if `NO_COLOR` is set.
+/// Returns whether a stream is a terminal and `NO_COLOR` is not set.
 fn has_colours(stream: &impl IsTerminal) -> bool {
     stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }

@@ -1,8 +1,8 @@
 //! Writes the manual pages and the shell completions of a program from the definition of its
-//! arguments. So they always agree with `--help`.
+//! arguments, so that they always agree with `--help`.
 //!
-//! Packages need these files once, at build time. So this module exists only with the cargo feature
-//! `pages`, and its argument is not in `--help`.
+//! Packages need these files once, at build time. This module therefore exists only with the
+//! cargo feature `pages`, and its argument is not in `--help`.
 
 use std::fs;
 use std::io;
@@ -11,10 +11,10 @@ use std::path::Path;
 use clap::Command;
 use clap_complete::Shell;
 
-/// The only argument before the folder: `ibnet-gen --write-pages FOLDER`.
+/// The argument that precedes the folder: `ibnet-gen --write-pages FOLDER`.
 pub(super) const ARGUMENT: &str = "--write-pages";
 
-/// The section of the manual: administration programs are in section 8.
+/// The section of the manual for administration programs.
 const SECTION: &str = "8";
 
 /// Writes `FOLDER/man/NAME.8` for the program and `NAME-SUBCOMMAND.8` for each of its subcommands,
@@ -29,7 +29,7 @@ pub(super) fn write(mut program: Command, folder: &Path) -> io::Result<()> {
         fs::create_dir_all(&folder)?;
         let written = clap_complete::generate_to(shell, &mut program, &name, &folder)?;
         if shell == Shell::Bash {
-            // bash-completion looks for a file with the name of the program.
+            // bash-completion looks for a file that has the name of the program.
             fs::rename(written, folder.join(&name))?;
         }
     }
@@ -39,7 +39,7 @@ pub(super) fn write(mut program: Command, folder: &Path) -> io::Result<()> {
     pages(&program, &name, &folder)
 }
 
-/// Writes the page of a command and of its subcommands.
+/// Writes the page of a command, and those of its subcommands.
 fn pages(command: &Command, name: &str, folder: &Path) -> io::Result<()> {
     let page = clap_mangen::Man::new(command.clone())
         .title(name.to_uppercase())

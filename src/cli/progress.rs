@@ -2,12 +2,12 @@
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// A progress bar on a terminal. Other outputs show nothing.
+/// A progress bar, which is shown only on a terminal.
 #[derive(Clone, Debug)]
 pub struct Progress(ProgressBar);
 
 impl Progress {
-    /// Creates a bar with a number of steps. `unit` is the name of the steps, such as `slots`.
+    /// Creates a bar with a number of steps. `unit` is what the steps are called, such as `slots`.
     pub fn new(steps: u64, unit: &str) -> Self {
         let bar = ProgressBar::with_draw_target(Some(steps), ProgressDrawTarget::stderr());
         let style = ProgressStyle::with_template(&format!(

@@ -6,8 +6,8 @@ use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::Instant;
 
-/// The same signal within this time is a copy: `timeout` of GNU coreutils sends its signal to the
-/// process, and then to the process group.
+/// A signal that follows the same signal within this time is a copy: `timeout` of GNU coreutils
+/// sends its signal to the process, and then again to the process group.
 const COPY: Duration = Duration::from_millis(100);
 
 /// The signals that stop a service: SIGINT and SIGTERM.
@@ -18,12 +18,12 @@ pub struct Signals {
     last: Last,
 }
 
-/// The name and the time of the last signal that was no copy.
+/// Name and time of the last signal that was not a copy.
 #[derive(Default, Debug)]
 struct Last(Option<(&'static str, Instant)>);
 
 impl Last {
-    /// Returns whether a signal is no copy of the last one.
+    /// Returns whether a signal is not a copy of the last one.
     fn accepts(&mut self, name: &'static str, now: Instant) -> bool {
         if self
             .0
@@ -37,7 +37,7 @@ impl Last {
 }
 
 impl Signals {
-    /// Starts to receive the signals. Needs a tokio runtime.
+    /// Starts to receive the signals. Requires a tokio runtime.
     ///
     /// # Errors
     /// Returns the error of the operating system.
@@ -63,13 +63,13 @@ impl Signals {
     }
 }
 
-/// The signal that makes a service read its configuration again: SIGHUP. If the program runs on a
-/// terminal, SIGHUP means that the terminal was closed. Then it ends the program.
+/// The signal that makes a service read its configuration again: SIGHUP. On a terminal, SIGHUP
+/// means that the terminal was closed, and therefore ends the program.
 #[derive(Debug)]
 pub struct Hangups(Option<Signal>);
 
 impl Hangups {
-    /// Starts to receive the signal, unless standard error is a terminal. Needs a tokio runtime.
+    /// Starts to receive the signal, unless standard error is a terminal. Requires a tokio runtime.
     ///
     /// # Errors
     /// Returns the error of the operating system.
@@ -80,7 +80,7 @@ impl Hangups {
         ))
     }
 
-    /// Returns a receiver that never receives a signal. Then SIGHUP ends the program.
+    /// Returns a receiver that never receives a signal, so that SIGHUP ends the program.
     pub fn none() -> Self {
         Self(None)
     }

@@ -1,4 +1,4 @@
-//! Writes output files. An existing file is replaced in one step.
+//! Writes output files, and replaces existing ones in one step.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, Write};
@@ -13,7 +13,7 @@ use super::{is_dash, print};
 /// Mode of a new file, before the umask applies.
 const NEW_FILE_MODE: u32 = 0o666;
 
-/// Error of an output file that cannot be written. An older file at this path is not changed.
+/// An output file cannot be written. If a file already exists at its path, it is unchanged.
 #[derive(Debug, thiserror::Error, Diagnostic)]
 #[error("cannot write {}", path.display())]
 #[diagnostic(help(
@@ -27,10 +27,10 @@ pub struct OutputError {
     pub source: io::Error,
 }
 
-/// Output that is not yet at its path. An older file at this path stays unchanged until
+/// Output that is not yet at its path, where an existing file stays unchanged until
 /// [`Staged::commit`].
 ///
-/// A regular file is written next to its path and then renamed, so that readers never see a partial
+/// A regular file is written next to its path and then renamed, so readers never see a partial
 /// file. Other outputs (`-`, a pipe, `/dev/null`) are written at the commit.
 #[derive(Debug)]
 #[must_use]
@@ -41,7 +41,7 @@ pub struct Staged<'a> {
 
 #[derive(Debug)]
 enum Content<'a> {
-    /// A complete file on the disk. Dropping it removes the file.
+    /// A complete file on the disk, which is removed when this value is dropped.
     Beside(NamedTempFile),
     Direct(&'a [u8]),
 }
@@ -62,7 +62,7 @@ impl<'a> Staged<'a> {
                 content: Content::Direct(bytes),
             });
         }
-        // For a symbolic link, its target is replaced, not the link itself.
+        // If the path is a symbolic link, its target is replaced, not the link itself.
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let old = fs::metadata(&path).ok();
         if old
@@ -92,8 +92,8 @@ impl<'a> Staged<'a> {
         })
     }
 
-    /// Moves the output to its path. If the reader of standard output is closed, this is not an
-    /// error.
+    /// Moves the output to its path. It is not an error if the reader of standard output has
+    /// closed the pipe.
     ///
     /// # Errors
     /// Returns the error of the operating system.
@@ -111,8 +111,8 @@ impl<'a> Staged<'a> {
     }
 }
 
-/// Creates an empty file in the directory of `path`. It is in the same directory because a rename
-/// cannot cross file systems.
+/// Creates an empty file in the directory of `path`. Another directory could be on another file
+/// system, which a rename cannot cross.
 fn beside(path: &Path) -> io::Result<NamedTempFile> {
     let name = path.file_name().ok_or(io::ErrorKind::InvalidFilename)?;
     let directory = path

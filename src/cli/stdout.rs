@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use super::{OutputError, has_colours};
 
-/// Writes to standard output. If the reader has closed the pipe, this is not an error.
+/// Writes to standard output. It is not an error if the reader has closed the pipe.
 ///
 /// # Errors
 /// Returns the error of the operating system.
@@ -16,7 +16,7 @@ pub fn print(bytes: &[u8]) -> io::Result<()> {
     }
 }
 
-/// Writes a line to standard output. If the reader has closed the pipe, this is not an error.
+/// Writes a line to standard output. It is not an error if the reader has closed the pipe.
 ///
 /// # Errors
 /// Returns the error of the operating system.
@@ -27,8 +27,7 @@ pub fn print_line(line: &str) -> Result<(), OutputError> {
     })
 }
 
-/// Returns whether standard output is a terminal that shows colours. Returns false if `NO_COLOR` is
-/// set.
+/// Returns whether standard output is a terminal and `NO_COLOR` is not set.
 pub fn colours_stdout() -> bool {
     has_colours(&io::stdout())
 }

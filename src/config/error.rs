@@ -1,4 +1,4 @@
-//! Errors of a configuration. Each error has the file and the line, the value, and the remedy.
+//! Errors of a configuration. Each one has the file and the line, the value, and a remedy.
 
 use std::path::Path;
 
@@ -22,9 +22,9 @@ pub enum ConfigError {
     #[error("{place}cannot use {key}: expected {expected} (found {found:?})")]
     #[diagnostic(help("{}", remedy(key, *nearest)))]
     Value {
-        /// Position as `FILE:LINE: `, or an empty string if the value is not from the file.
+        /// Position as `FILE:LINE: `, or an empty string if the value does not come from the file.
         place: String,
-        /// The key. The name of its table and a dot come before it.
+        /// The key, preceded by the name of its table and a dot.
         key: &'static str,
         /// Index of the `[[output]]` table that has the key.
         table: Option<usize>,
@@ -32,7 +32,7 @@ pub enum ConfigError {
         found: String,
         /// Description of valid values.
         expected: String,
-        /// The value that was probably meant.
+        /// The value that the user probably meant.
         nearest: Option<&'static str>,
     },
     /// Neither a plan nor a net file is given.
@@ -84,7 +84,8 @@ impl From<metrics::SettingsError> for ConfigError {
 }
 
 impl ConfigError {
-    /// Adds the line of the file that has the value. A value that the file does not set has no line.
+    /// Adds the line of the file that sets the value. A value that the file does not set has no
+    /// line.
     #[must_use]
     pub fn placed(mut self, path: &Path, text: &str) -> Self {
         let at = |line: Option<usize>| {
@@ -101,8 +102,7 @@ impl ConfigError {
             } => {
                 let (inside, key) = match key.split_once('.') {
                     Some(parts) => parts,
-                    // Here `found` is the name of a key that is not permitted in this [[output]]
-                    // table.
+                    // Here `found` is the name of a key that this [[output]] table must not have.
                     None if table.is_some() => (*key, found.as_str()),
                     None => ("", *key),
                 };
@@ -142,8 +142,8 @@ impl ConfigError {
     }
 }
 
-/// Keys outside tables that have no flag. Of the keys inside tables, only `simulated.scenario` has
-/// a flag.
+/// Keys outside of tables that have no flag. Of the keys in tables, only `simulated.scenario` has
+/// one.
 const WITHOUT_FLAG: [&str; 9] = [
     "cpus",
     "drain",
@@ -156,7 +156,7 @@ const WITHOUT_FLAG: [&str; 9] = [
     "wait_every",
 ];
 
-/// Returns the remedy: an example, and the places where a key can be set.
+/// Returns the remedy: an example, and where the key can be set.
 fn remedy(key: &str, nearest: Option<&str>) -> String {
     let flag = match key {
         "simulated.scenario" => Some("scenario"),
@@ -190,7 +190,7 @@ pub(super) fn value(key: &'static str, found: &impl ToString, expected: &str) ->
     }
 }
 
-/// Returns the error for a value that is not one of the names. It suggests the most similar name.
+/// Returns the error for a value that is not one of the names, with the most similar name.
 pub(super) fn value_among(
     key: &'static str,
     found: &str,

@@ -1,11 +1,11 @@
-//! A valid value of each key, for messages.
+//! An example of a valid value for each key, which messages show.
 
 /// The keys of a configuration file.
 #[derive(Debug)]
 pub struct Keys {
     /// Name of the file that lists every key.
     pub file: &'static str,
-    /// Keys with the names of their tables, and a valid value as in the file.
+    /// Keys with the names of their tables, each with a valid value as in the file.
     pub examples: &'static [&'static [(&'static str, &'static str)]],
 }
 
@@ -89,8 +89,8 @@ const EXAMPLES: &[(&str, &str)] = &[
 ];
 
 impl Keys {
-    /// Returns the line of a file that sets the key to a valid value: `window = 32`. `key` has the
-    /// name of its table: `output.keep`.
+    /// Returns a line that sets the key to a valid value, such as `window = 32`. `key` contains
+    /// the name of its table: `output.keep`.
     pub fn example(&self, key: &str) -> Option<String> {
         let (_, value) = self.iter().find(|(name, _)| *name == key)?;
         Some(format!(
@@ -99,13 +99,13 @@ impl Keys {
         ))
     }
 
-    /// Returns whether a key or a table exists. `key` has the name of its table.
+    /// Returns whether a key or a table exists. `key` contains the name of its table.
     pub(super) fn has(&self, key: &str) -> bool {
         let (table, name) = key.rsplit_once('.').unwrap_or(("", key));
         self.names(table).contains(&name)
     }
 
-    /// Returns the keys of a table, or the keys and the tables of the file if `table` is empty.
+    /// Returns the keys of a table or, if `table` is empty, the keys and tables of the file.
     pub(super) fn names(&self, table: &str) -> Vec<&'static str> {
         let inside = |name: &'static str| {
             if table.is_empty() {

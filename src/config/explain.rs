@@ -1,4 +1,5 @@
-//! Finds the key of an error of the TOML parser by its place in the text.
+//! Finds the key that an error of the TOML parser is about, by the position of the error in the
+//! text.
 
 use ibnet_record::suggest;
 use toml::de::{DeTable, DeValue};
@@ -6,22 +7,23 @@ use toml::de::{DeTable, DeValue};
 use super::examples::Keys;
 use super::keys::line_at;
 
-/// Largest number of characters of a value in a message.
+/// Max number of characters of a value in a message.
 const MAX_FOUND: usize = 60;
 
-/// Stands for a value that can have a password.
+/// Shown instead of a value that may contain a password.
 const SECRET: &str = "a value that can have a password, which is not shown";
 
 /// An error of the parser.
 #[derive(Debug)]
 pub(super) enum Explained {
-    /// A key does not exist. `nearest` is the key that was probably meant.
+    /// A key does not exist. `nearest` is the key that the user probably meant.
     UnknownKey {
         line: usize,
         found: String,
         nearest: Option<String>,
     },
-    /// A line or a value is wrong. `key` has the name of its table, and is empty if it is unknown.
+    /// A line or a value is wrong. `key` contains the name of its table, and is empty if it is
+    /// unknown.
     Wrong {
         line: usize,
         key: String,
@@ -29,12 +31,13 @@ pub(super) enum Explained {
     },
 }
 
-/// Explains an error of the parser for this text, which may have these keys.
+/// Explains an error of the parser for this text, in which `keys` are valid.
 pub(super) fn explain(text: &str, error: &toml::de::Error, keys: &Keys) -> Explained {
     let at = error.span().map_or(0, |span| span.start);
     let line = line_at(text, at);
     let Ok(table) = DeTable::parse(text) else {
-        // The text of the line is not shown: it can have a password without a key that is known.
+        // The line itself is not shown, because it may contain a password whose key is not
+        // recognized.
         let message = format!("cannot read this line: {}", error.message());
         return Explained::Wrong {
             line,
@@ -76,15 +79,15 @@ pub(super) fn explain(text: &str, error: &toml::de::Error, keys: &Keys) -> Expla
     }
 }
 
-/// A key whose value is not a table, and the octets of the value.
+/// A key whose value is not a table, with the byte range of the value.
 struct Leaf {
     key: String,
     from: usize,
     to: usize,
 }
 
-/// Returns the key whose value contains this octet of the text. `within` is the name of the table
-/// with a dot, or empty.
+/// Returns the key whose value contains this byte of the text. `within` is the name of the table
+/// followed by a dot, or empty.
 fn leaf_at(table: &DeTable<'_>, within: &str, at: usize) -> Option<Leaf> {
     table.iter().find_map(|(name, value)| {
         let (span, key) = (value.span(), format!("{within}{}", name.get_ref()));
@@ -122,9 +125,9 @@ fn key_of_line(text: &str, line: usize) -> Option<String> {
     Some(table.map_or_else(|| name.to_owned(), |table| format!("{table}.{name}")))
 }
 
-/// Returns a value as it is shown in a message: short, on one line, and without a password.
+/// Formats a value for a message: short, on one line, and without a password.
 fn shown(value: &str) -> String {
-    // Before the `@` of an address can be a password.
+    // The part of an address before the `@` can be a password.
     if value.contains('@') {
         return SECRET.to_owned();
     }

@@ -1,4 +1,4 @@
-//! Reads a configuration file: `ibnet.toml`, and `ibnet-hub.toml` of the hub.
+//! Reads a configuration file: `ibnet.toml` of the sampler, or `ibnet-hub.toml` of the hub.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -32,7 +32,7 @@ pub enum FileError {
     NotUtf8 {
         /// The file.
         path: PathBuf,
-        /// Line of the first such octet, counted from 1.
+        /// Line of the first byte that is not UTF-8, counted from 1.
         line: usize,
     },
     /// The file has a key that does not exist.
@@ -49,9 +49,9 @@ pub enum FileError {
         line: usize,
         /// The key.
         found: String,
-        /// The key that was probably meant.
+        /// The key that the user probably meant.
         nearest: Option<String>,
-        /// All keys.
+        /// All valid keys.
         keys: &'static Keys,
     },
     /// The file is not valid TOML, or a value has the wrong type.
@@ -62,16 +62,16 @@ pub enum FileError {
         path: PathBuf,
         /// Line of the error, counted from 1.
         line: usize,
-        /// The key with the name of its table, or an empty string.
+        /// The key with the name of its table, or an empty string if it is unknown.
         key: String,
         /// Description of the error.
         message: String,
-        /// All keys.
+        /// All valid keys.
         keys: &'static Keys,
     },
 }
 
-/// Reads and parses a file with these keys.
+/// Reads and parses a file in which `keys` are valid.
 ///
 /// # Errors
 /// Returns an error if the file cannot be read, is not valid TOML, or has an unknown key.
@@ -86,7 +86,7 @@ pub fn read<T: DeserializeOwned>(path: &Path, keys: &'static Keys) -> Result<T, 
 /// Returns the text of a file.
 ///
 /// # Errors
-/// Returns an error if the octets are not UTF-8.
+/// Returns an error if the bytes are not UTF-8.
 pub fn text<'a>(octets: &'a [u8], path: &Path) -> Result<&'a str, FileError> {
     limits::utf8(octets).map_err(|line| FileError::NotUtf8 {
         path: path.to_owned(),
@@ -94,7 +94,7 @@ pub fn text<'a>(octets: &'a [u8], path: &Path) -> Result<&'a str, FileError> {
     })
 }
 
-/// Parses the text of a file with these keys. `path` is the name of the file in messages.
+/// Parses a text in which `keys` are valid. `path` is the name of the file in messages.
 ///
 /// # Errors
 /// Returns an error if the text is not valid TOML, or has an unknown key.
@@ -126,7 +126,7 @@ pub fn parse<T: DeserializeOwned>(
     })
 }
 
-/// Returns an example for a line that is not valid.
+/// Returns an example of the key for a line that is not valid.
 fn of_syntax(keys: &Keys, key: &str) -> String {
     match keys.example(key) {
         Some(line) => format!("a valid line is {line}; "),

@@ -1,7 +1,7 @@
-//! `groups`: counter groups with their cadences.
+//! The key `groups`: counter groups with their cadences.
 //!
-//! An entry is `NAME`, `NAME/CADENCE`, or a table with `name` and `every`. A cadence is a number of
-//! slots or a time.
+//! An entry is `NAME`, `NAME/CADENCE`, or a table with `name` and `every`. A cadence is a number
+//! of slots or a time.
 
 use std::fmt;
 use std::time::Duration;
@@ -15,15 +15,15 @@ use serde::{Deserialize, Deserializer};
 use super::ConfigError;
 use super::error::{value, value_among};
 
-/// Name of the list of all groups.
+/// Name that stands for all groups.
 const ALL: &str = "all";
 
-/// Longest cadence in slots.
+/// Max cadence in slots.
 pub(super) const MAX_EVERY: u32 = 1_000_000;
 
 const CADENCE: &str = "a cadence: a number of slots from 1 to 1000000, or a time such as 1s";
 
-/// Reads the list of groups. A table becomes a text of the form `NAME/CADENCE`.
+/// Deserializes the list of groups. A table becomes a string of the form `NAME/CADENCE`.
 pub(super) fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     Ok(Vec::<Entry>::deserialize(deserializer)?
         .into_iter()
@@ -31,7 +31,7 @@ pub(super) fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Str
         .collect())
 }
 
-/// An entry of the list as text.
+/// An entry of the list as a string.
 struct Entry(String);
 
 #[derive(Deserialize)]
@@ -101,8 +101,8 @@ impl<'de> Deserialize<'de> for Every {
     }
 }
 
-/// Parses a list of groups with their cadences in slots of this interval. If a group occurs twice,
-/// the second one is ignored.
+/// Parses a list of groups, and converts their cadences to slots of this interval. If a group
+/// occurs more than once, the first one applies.
 pub(super) fn with_cadences(
     texts: &[String],
     interval: Duration,
@@ -135,7 +135,7 @@ pub(super) fn with_cadences(
     }
 }
 
-/// Parses the names of groups without cadences, each once.
+/// Parses a list of group names without cadences, and removes duplicates.
 pub(super) fn without_cadences(
     key: &'static str,
     names: &[String],
@@ -168,7 +168,7 @@ fn named(key: &'static str, name: &str) -> Result<Vec<Group>, ConfigError> {
         })
 }
 
-/// Returns a cadence in slots. A time is rounded to whole slots, at least one.
+/// Parses a cadence in slots. A time is rounded to whole slots, at least one.
 fn slots(cadence: &str, interval: Duration) -> Option<u32> {
     let in_range = |slots: &u32| (1..=MAX_EVERY).contains(slots);
     match cadence.parse::<u32>() {
@@ -179,10 +179,10 @@ fn slots(cadence: &str, interval: Duration) -> Option<u32> {
     }
 }
 
-/// Returns a time as a number of slots of this interval. The number is rounded, and at least 1.
+/// Converts a time to slots of this interval, rounded and at least 1.
 pub(super) fn in_slots(time: Duration, interval: Duration) -> u32 {
     let slots = (time.as_secs_f64() / interval.as_secs_f64()).round();
-    // A conversion of floats saturates.
+    // The conversion of a float to an integer saturates.
     (slots as u32).max(1)
 }
 

@@ -5,7 +5,7 @@ use toml::de::DeTable;
 
 use super::Raw;
 
-/// Returns the configuration as the text of a valid configuration file. A comment after each value
+/// Formats the configuration as a valid configuration file, with a comment after each value that
 /// states its origin.
 ///
 /// The origin is `default`, the file and line, or a flag. `text` is the content of the file, with
@@ -74,7 +74,7 @@ pub(super) fn line_of(text: &str, table: &str, index: Option<usize>, key: &str) 
     }
 }
 
-/// Returns the number of the line that contains this octet, counted from 1.
+/// Returns the line number, from 1, of the line that contains this byte.
 pub(super) fn line_at(text: &str, octet: usize) -> usize {
     text.bytes()
         .take(octet)

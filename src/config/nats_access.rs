@@ -1,4 +1,4 @@
-//! User and certificates at a NATS server: the same keys in `[[output]]` and in `[plan_server]`.
+//! User and certificates for a NATS server: the same keys in `[[output]]` and in `[plan_server]`.
 
 use std::path::PathBuf;
 
@@ -17,7 +17,7 @@ pub(super) struct NatsAccess<'a> {
     pub(super) key_file: Option<&'a str>,
 }
 
-/// Names of keys with their table, for messages.
+/// Names of the keys with their table, for messages.
 pub(super) struct Names {
     pub(super) password_file: &'static str,
     pub(super) cert_file: &'static str,
@@ -25,7 +25,7 @@ pub(super) struct Names {
 }
 
 impl NatsAccess<'_> {
-    /// Returns the settings of the connection with these keys. All other settings have their default.
+    /// Returns connection settings with these keys, and with defaults for everything else.
     pub(super) fn check(self, names: &Names) -> Result<NatsOptions, ConfigError> {
         let path = |key: Option<&str>| key.filter(|text| !text.is_empty()).map(PathBuf::from);
         let certificate = match (path(self.cert_file), path(self.key_file)) {

@@ -1,5 +1,5 @@
-//! The key `output`. Its value is a path, or a table `[[output]]` for each destination of the
-//! records.
+//! The key `output`. Its value is a path, or there is a table `[[output]]` for each destination
+//! of the records.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -31,7 +31,7 @@ pub enum Outputs {
 /// A table `[[output]]`.
 ///
 /// A key that is not set has the default of `ibnet.toml.example`. A key that belongs to another
-/// type is an error.
+/// type of output is an error.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Table {
@@ -40,11 +40,10 @@ pub struct Table {
     /// Path of a file, of a folder (with `/` at the end), or of a Unix socket.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// Size of a file in MiB after which the next one is started.
+    /// Size of a file in MiB at which the next one is started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rotate_mib: Option<u64>,
-    /// Period after which the next file is started. A period ends when the wall clock reaches a
-    /// multiple of it.
+    /// Rotation period: the next file is started when the wall clock passes a multiple of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rotate_every: Option<String>,
     /// Whether closed files, or payloads for a NATS server, are compressed.
@@ -56,13 +55,13 @@ pub struct Table {
     /// Age at which a closed file is removed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keep_age: Option<String>,
-    /// Largest size of all closed files together.
+    /// Max size of all closed files together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keep_total: Option<String>,
     /// Address and port of a TCP socket.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub listen: Option<String>,
-    /// Largest number of readers of a socket.
+    /// Max number of simultaneous readers of a socket.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub readers: Option<usize>,
     /// Address of a NATS server.
@@ -80,8 +79,8 @@ pub struct Table {
     /// Path of a file with NATS credentials.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub credentials: Option<String>,
-    /// Path of a file with certificates of authorities. One of them must have signed the
-    /// certificate of the server.
+    /// Path of a file with CA certificates, one of which must have signed the certificate of the
+    /// server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ca_file: Option<String>,
     /// Path of the client certificate.
@@ -90,27 +89,27 @@ pub struct Table {
     /// Path of the key of the client certificate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key_file: Option<String>,
-    /// Contents of a message to a NATS server: `line` or `slot`.
+    /// What a message to a NATS server contains: `line` or `slot`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub batch: Option<String>,
-    /// Whether a missing stream is created at a NATS server.
+    /// Whether the output creates a missing stream at a NATS server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub create: Option<bool>,
     /// Folder for the records that wait for a NATS server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spool: Option<String>,
-    /// Largest size of this folder.
+    /// Max size of this folder.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spool_max: Option<String>,
-    /// Largest size in MiB of the records that wait for this output.
+    /// Max size in MiB of the records that wait for this output.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub buffer_mib: Option<u64>,
 }
 
-/// Keys of every type.
+/// Keys that every type has.
 const OF_ALL: [&str; 2] = ["type", "buffer_mib"];
 
-/// The types. Beside each type are its keys, without the keys that every type has.
+/// The types, each with its own keys in addition to [`OF_ALL`].
 pub(super) const TYPES: [(&str, &[&str]); 5] = [
     ("stdout", &[]),
     (
@@ -149,14 +148,15 @@ pub(super) const TYPES: [(&str, &[&str]); 5] = [
 
 const MIB: u64 = 1 << 20;
 
-/// A password in the address would be in `--print-config`, in messages and in core dumps.
+/// Passwords in addresses are rejected, because `--print-config`, messages and core dumps would
+/// contain them.
 const SERVER_WITHOUT_PASSWORD: &str = "addresses without user name and password: write the user name to `user`, \
                                        and the password or token to a file with mode 0600, `password_file`";
 
-/// Largest `buffer_mib`.
+/// Max value of `buffer_mib`.
 const MAX_BUFFER_MIB: u64 = 64 << 10;
 
-/// Address of a TCP socket for which only a port is given.
+/// Address of a TCP socket if only a port is given.
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 /// Default of `spool_max`: 10 GiB.
@@ -165,10 +165,10 @@ const SPOOL_MAX: u64 = 10 << 30;
 /// Default of `readers`.
 const READERS: usize = 16;
 
-/// Largest value of `readers`.
+/// Max value of `readers`.
 const MAX_READERS: usize = 1024;
 
-/// Longest path of a Unix socket in octets: `sun_path` of unix(7) without the final zero.
+/// Max path of a Unix socket in bytes: `sun_path` of unix(7) without the final zero byte.
 const MAX_SOCKET_PATH: usize = 107;
 
 impl Default for Outputs {
@@ -177,8 +177,8 @@ impl Default for Outputs {
     }
 }
 
-// This implementation is necessary because serde's own one for untagged enums loses the message and
-// the line of an error in a table.
+// This implementation exists because serde's own one for untagged enums loses the message and the
+// line of an error in a table.
 impl<'de> Deserialize<'de> for Outputs {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct PathOrTables;
@@ -298,7 +298,7 @@ impl Table {
         })
     }
 
-    /// Returns the keys that are set.
+    /// Returns the names of the keys that are set.
     fn keys(&self) -> Vec<String> {
         toml::Table::try_from(self)
             .map(|table| table.keys().cloned().collect())
@@ -359,8 +359,8 @@ impl Table {
         Ok(path)
     }
 
-    /// Parses `listen`. A port without an address is a port of the loopback address. Other hosts
-    /// cannot reach this address.
+    /// Parses `listen`. A port without an address means the loopback address, which other hosts
+    /// cannot reach.
     fn address(&self) -> Result<SocketAddr, ConfigError> {
         let listen = self.listen.as_deref().unwrap_or_default();
         let port = listen
@@ -432,7 +432,7 @@ impl Table {
         Ok(options)
     }
 
-    /// Returns the spool. Its largest size is checked also if there is no spool.
+    /// Returns the spool. Its max size must be valid even if there is no spool.
     fn spool(&self) -> Result<Option<SpoolOptions>, ConfigError> {
         let most = text(self.spool_max.as_ref())
             .map_or(Ok(SPOOL_MAX), |text| size("output.spool_max", text))?;
@@ -443,7 +443,7 @@ impl Table {
     }
 }
 
-/// Parses a size such as `50GiB`. Returns octets.
+/// Parses a size such as `50GiB` to bytes.
 fn size(key: &'static str, size: &str) -> Result<u64, ConfigError> {
     let octets = parse_size::Config::new()
         .with_binary()

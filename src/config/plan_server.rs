@@ -20,14 +20,14 @@ pub struct PlanServer {
     pub password_file: String,
     /// Path of a file with NATS credentials.
     pub credentials: String,
-    /// Path of a file with certificates of authorities. One of them must have signed the
-    /// certificate of the server.
+    /// Path of a file with CA certificates, one of which must have signed the certificate of the
+    /// server.
     pub ca_file: String,
     /// Path of the client certificate.
     pub cert_file: String,
     /// Path of the key of the client certificate.
     pub key_file: String,
-    /// Path of the copy of the plan, for a start while the server is unreachable.
+    /// Path of the copy of the plan, which is used if the server is unreachable at a start.
     pub copy: String,
 }
 
@@ -63,10 +63,10 @@ impl PlanServer {
         })))
     }
 
-    /// Returns the settings of a connection without the address of the server.
+    /// Returns connection settings without the address of the server.
     ///
     /// # Errors
-    /// Returns an error if a key is missing that another key needs.
+    /// Returns an error if a key is set, but another key that it needs is missing.
     pub fn check(&self) -> Result<NatsOptions, ConfigError> {
         let Self {
             user,

@@ -1,4 +1,4 @@
-//! The keys `sl` and `ca`. Each accepts values of two types.
+//! The keys `sl` and `ca`, whose values can have two types.
 
 use std::fmt;
 
@@ -20,17 +20,17 @@ pub enum Sl {
     Word(String),
 }
 
-/// HCA ports as in the file: a single one, or a list.
+/// HCA ports as in the file: one, or a list.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[serde(untagged)]
 pub enum Ca {
-    /// One HCA port. An empty string means none.
+    /// One HCA port, or none if the string is empty.
     One(String),
     /// Any number of HCA ports.
     Many(Vec<String>),
 }
 
-// This implementation is necessary because serde's own one for untagged enums reports only that no
+// This implementation exists because serde's own one for untagged enums reports only that no
 // variant matches.
 impl<'de> Deserialize<'de> for Sl {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -85,14 +85,14 @@ impl<'de> Deserialize<'de> for Ca {
 }
 
 impl Sl {
-    /// Returns whether the key has the value `path`: the service level of each device comes from
-    /// its path record.
+    /// Returns whether the key has the value `path`: the service level of each device then comes
+    /// from its path record.
     pub(super) fn is_path(&self) -> bool {
         matches!(self, Self::Word(word) if word == "path")
     }
 
-    /// Returns the service level. For `path` it returns 0, because the path record is not known
-    /// yet.
+    /// Returns the service level. For `path` this is 0, because the path record has not been
+    /// queried yet.
     pub(super) fn number(&self) -> Result<u8, ConfigError> {
         let number = match self {
             Self::Number(number) => Some(*number),
@@ -110,7 +110,7 @@ impl Sl {
 }
 
 impl Ca {
-    /// Parses the names. A name that occurs twice is an error.
+    /// Parses the names. It is an error if a name occurs twice.
     pub(super) fn names(&self) -> Result<Vec<HcaName>, ConfigError> {
         let texts = match self {
             Self::One(text) => std::slice::from_ref(text),

@@ -1,5 +1,5 @@
-//! The key `simulate` and the table `[simulated]`: a fabric that the process of the sweep
-//! simulates.
+//! The key `simulate` and the table `[simulated]`: a fabric that is simulated in the process of
+//! the sweep.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::mad::transport::sim::traffic::{Incast, Traffic};
 use crate::time::Instant;
 use crate::topology::{DeviceId, Fabric};
 
-/// Largest number of senders of the scenario `incast`.
+/// Max number of senders in the scenario `incast`.
 const INCAST_SENDERS: usize = 32;
 
 /// The table `[simulated]` as in the file.
@@ -70,8 +70,8 @@ ibnet_record::words! {
 }
 
 ibnet_record::words! {
-    /// Devices of a simulated fabric that have all counters in PortCountersExtended (CapabilityMask2
-    /// bit 1). The other devices have PortXmitWait in PortCounters only.
+    /// Devices of a simulated fabric that have all counters in PortCountersExtended
+    /// (CapabilityMask2 bit 1). Other devices have PortXmitWait only in PortCounters.
     pub enum WideCounters {
         /// Switches only.
         Switches = "switches",
@@ -82,7 +82,7 @@ ibnet_record::words! {
     }
 }
 
-/// A simulated fabric: the values of the key `simulate` and of the checked table `[simulated]`.
+/// A simulated fabric: the key `simulate` and the checked table `[simulated]`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Simulation {
     /// Path of the net file of the fabric.
@@ -115,13 +115,13 @@ impl Simulation {
         }
     }
 
-    /// Returns the incast of the scenario `incast`, which happens once. Returns `None` for another
-    /// scenario, and for a fabric with two hosts.
+    /// Returns the incast of the scenario `incast`, which happens once. Returns `None` for other
+    /// scenarios, and for a fabric with only two hosts.
     pub fn incast(&self, fabric: &Fabric) -> Option<Incast> {
         if self.scenario != Scenario::Incast {
             return None;
         }
-        // A small fabric has fewer hosts, so the number of senders is halved until it fits.
+        // In a fabric with fewer hosts, the number of senders is halved until it fits.
         let senders = std::iter::successors(Some(INCAST_SENDERS), |senders| Some(senders / 2))
             .take_while(|senders| *senders > 1);
         senders
@@ -131,8 +131,8 @@ impl Simulation {
             .next()
     }
 
-    /// Returns the storms of a scenario with storms. Returns `None` for another scenario, and for a
-    /// fabric that is too small.
+    /// Returns the storms of a scenario with storms. Returns `None` for other scenarios, and for
+    /// a fabric that is too small.
     pub fn storms(&self, fabric: &Fabric) -> Option<Vec<Storm>> {
         let order = match self.scenario {
             Scenario::IpoibFlood => StormOrder::Only(StormKind::IpoibFlood),
@@ -143,8 +143,8 @@ impl Simulation {
         order.storms(fabric, Instant::ZERO + self.start, self.length)
     }
 
-    /// Returns the traffic of the scenario, with this incast or these storms. Returns `None` if the
-    /// scenario needs one of them and both are `None`.
+    /// Returns the traffic of the scenario, with this incast or these storms. Returns `None` if
+    /// the scenario needs one that is `None`.
     pub fn traffic(
         &self,
         fabric: &Fabric,

@@ -1,4 +1,4 @@
-//! The copy of a plan on a disk, for a start while the server is unreachable.
+//! The copy of a plan on a disk, which a sampler uses if the server is unreachable at its start.
 
 use std::fs;
 use std::io::{self, Write};
@@ -6,10 +6,10 @@ use std::path::Path;
 
 use tempfile::NamedTempFile;
 
-/// Writes the copy in one step. Does nothing if the copy has these octets already.
+/// Writes the copy in one step. Does nothing if the copy has these bytes already.
 ///
 /// # Errors
-/// Returns the error of the operating system. An older copy stays unchanged then.
+/// Returns the error of the operating system. An older copy is then unchanged.
 pub fn write(path: &Path, octets: &[u8]) -> io::Result<()> {
     if fs::read(path).is_ok_and(|old| old == octets) {
         return Ok(());

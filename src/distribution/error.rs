@@ -12,7 +12,7 @@ use crate::output::OutputError;
 #[derive(Debug, thiserror::Error, Diagnostic)]
 #[non_exhaustive]
 pub enum DistributionError {
-    /// The address is not one of a NATS server, or has a password.
+    /// The address is not that of a NATS server, or contains a password.
     #[error(
         "cannot use the address of a plan: expected nats://HOST:4222/BUCKET/KEY (found {})",
         Printable(found)
@@ -67,7 +67,7 @@ pub enum DistributionError {
         /// Address of the plan.
         store: String,
     },
-    /// The value cannot be decompressed, or is too long.
+    /// The value cannot be decompressed, or is too large.
     #[error("cannot read the plan {store} revision {revision}: the value is damaged or too long")]
     #[diagnostic(help("publish the plan again: ibnet-gen publish plan.toml --to {store}"))]
     Damaged {
@@ -76,7 +76,7 @@ pub enum DistributionError {
         /// Revision of the value.
         revision: u64,
     },
-    /// The plan is longer than the server accepts.
+    /// The plan is larger than the server accepts.
     #[error(
         "cannot publish the plan to {store}: it has {octets} octets compressed, and the server accepts {limit}"
     )]
@@ -86,9 +86,9 @@ pub enum DistributionError {
     TooLong {
         /// Address of the plan.
         store: String,
-        /// Octets of the value.
+        /// Size of the compressed plan in bytes.
         octets: usize,
-        /// Largest message of the server.
+        /// Max size of a message that the server accepts, in bytes.
         limit: usize,
     },
     /// The server did not store the plan.
@@ -102,7 +102,7 @@ pub enum DistributionError {
         /// Reason.
         reason: String,
     },
-    /// The time of the first slot cannot be added to the text.
+    /// The time of the first slot cannot be added to the text of the plan.
     #[error("cannot publish {name}: the time of the first slot cannot be added to its text")]
     #[diagnostic(help(
         "publish a plan as `ibnet-gen -o FILE` writes it, with the line `cap` before the samplers"
@@ -126,8 +126,8 @@ pub enum DistributionError {
 }
 
 impl From<OutputError> for DistributionError {
-    /// Converts an error of [`connect_nats`](crate::output::connect_nats). The remedies of the outputs
-    /// name keys of `[[output]]`.
+    /// Converts an error of [`connect_nats`](crate::output::connect_nats), whose remedy is about
+    /// keys of `[[output]]` instead of `[plan_server]`.
     fn from(error: OutputError) -> Self {
         match error {
             OutputError::NatsFile {

@@ -1,16 +1,16 @@
-//! Distribution of plans to the samplers by a NATS server with JetStream.
+//! Distributes plans to the samplers through a NATS server with JetStream.
 //!
-//! A plan is one value of a key-value bucket. [`publish`] stores a plan there, and a [`Receiver`] in
-//! each sampler watches the key. The value is the text of an assignments file, compressed with zstd if
-//! it is long. Its line `at` has the time of the first slot ([`Assignments::at`]), so that all samplers
-//! change to the plan in the same slot. A [copy] on a disk is the plan of a sampler that starts while
-//! the server is unreachable.
+//! A plan is a value in a key-value bucket. [`publish`] stores it there, and a [`Receiver`] in
+//! each sampler watches its key. The value is the text of an assignments file, compressed with
+//! zstd if it is long. Its line `at` contains the time of the first slot ([`Assignments::at`]),
+//! so all samplers change to the plan in the same slot. Each sampler keeps a [copy] on its disk,
+//! and uses it if the server is unreachable when the sampler starts.
 //!
 //! | module | contents |
 //! |---|---|
 //! | `store` | the address of a plan |
 //! | `copy` | the copy of a plan on a disk |
-//! | `publish`, `receiver` | writing and watching the value, with the feature `nats` |
+//! | `publish`, `receiver` | write and watch the value, with the feature `nats` |
 //!
 //! [`Assignments::at`]: crate::assignments::Assignments::at
 
@@ -29,5 +29,5 @@ pub use publish::publish;
 pub use receiver::{Published, Receiver};
 pub use store::{DEFAULT_BUCKET, DEFAULT_KEY, PlanStore};
 
-/// Largest number of older plans that a new bucket keeps, with the newest one.
+/// Max number of plans, including the newest one, that a newly created bucket keeps.
 pub const HISTORY: i64 = 16;

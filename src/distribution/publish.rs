@@ -9,20 +9,21 @@ use async_nats::jetstream::stream::{self, DiscardPolicy, StorageType};
 use super::{DistributionError, HISTORY, PlanStore};
 use crate::output::connect_nats;
 
-/// Time for each request.
+/// Max time for each request.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Time in which the server detects a value that was sent twice, as in buckets of other clients.
+/// Duplicate window: within this time the server detects a value that was sent twice. It is the
+/// same as in buckets that other clients create.
 const DUPLICATES: Duration = Duration::from_secs(120);
 
-/// A longer text is compressed. A shorter one can be read by every NATS client.
+/// Number of bytes above which a text is compressed. Every NATS client can read a shorter one.
 const COMPRESS_ABOVE: usize = 256 << 10;
 
-/// Level of zstd: plans are published rarely, and read by many samplers.
+/// Level of zstd. It is high, because plans are published rarely and read by many samplers.
 const LEVEL: i32 = 9;
 
-/// Publishes the text of a plan. Creates the bucket if it does not exist. Returns the revision of the
-/// value.
+/// Publishes the text of a plan, and creates the bucket if it does not exist. Returns the
+/// revision of the value.
 ///
 /// # Errors
 /// Returns an error if the server is unreachable, rejects this user, or does not store the plan.
@@ -66,8 +67,8 @@ async fn bucket(jetstream: &jetstream::Context, name: &str) -> Result<Store, Str
     if let Ok(bucket) = jetstream.get_key_value(name).await {
         return Ok(bucket);
     }
-    // A bucket is a stream with these settings (NATS architecture, ADR-8). The function of the client
-    // that creates a bucket fails with servers before 2.10.
+    // A bucket is a stream with these settings (NATS architecture, ADR-8). The client's own
+    // function for creating buckets fails with servers before 2.10.
     let config = stream::Config {
         name: format!("KV_{name}"),
         subjects: vec![format!("$KV.{name}.>")],
@@ -96,6 +97,6 @@ fn payload(text: &str) -> Vec<u8> {
     if text.len() <= COMPRESS_ABOVE {
         return text.as_bytes().to_vec();
     }
-    // Compression into memory fails only for invalid levels.
+    // Compression to memory fails only for invalid levels.
     zstd::bulk::compress(text.as_bytes(), LEVEL).unwrap_or_else(|_| text.as_bytes().to_vec())
 }

@@ -1,7 +1,8 @@
-//! Watches a published plan, on a thread of its own.
+//! Watches a published plan on its own thread.
 //!
-//! A connection that ends is made again, with a pause that doubles up to half a minute. The plan that
-//! was received stays available. So a server that is away stops no sweep.
+//! If the connection ends, the receiver reconnects, with a pause that doubles up to half a
+//! minute. The plan that it has received stays available, so no sweep stops while the server is
+//! unreachable.
 
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -21,19 +22,19 @@ use super::{DistributionError, PlanStore};
 use crate::assignments::{Assignments, sha256_hex};
 use crate::output::{connect_nats, oversized_frame, payload_text};
 
-/// Time in which the first attempt to read the plan must end. A connection has five seconds.
+/// Max time of the first attempt to read the plan. Connecting takes at most five seconds of it.
 const FIRST_ATTEMPT: Duration = Duration::from_secs(15);
 
-/// Time for each request.
+/// Max time for each request.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// First pause before another attempt to connect. It doubles with each attempt.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 
-/// Longest pause before another attempt.
+/// Max pause before another attempt.
 const LONGEST_PAUSE: Duration = Duration::from_secs(32);
 
-/// Number of older revisions that are searched at a start.
+/// Max number of older revisions that are examined at a start.
 const MOST_OLDER: u64 = 64;
 
 /// Time between two checks of the connection.
@@ -42,7 +43,7 @@ const CHECK: Duration = Duration::from_millis(250);
 /// A plan as it was published.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Published {
-    /// Text of the assignments file. It is not checked.
+    /// Text of the assignments file. It has not been checked.
     pub octets: Arc<[u8]>,
     /// SHA-256 of the text in hexadecimal digits.
     pub sha256: String,
@@ -67,10 +68,10 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Plan for a start: the newest one whose time has come.
+    /// Plan to start with: the newest one whose time has come.
     first: Option<Published>,
     newest: Option<Published>,
-    /// Why the newest plan is not known. `None` while the connection works.
+    /// Reason why the newest plan is unavailable. `None` while the connection works.
     problem: Option<Arc<DistributionError>>,
     has_tried: bool,
 }
@@ -85,8 +86,8 @@ impl fmt::Debug for Published {
 }
 
 impl Receiver {
-    /// Starts to watch a plan. Waits until the first attempt to read it has ended, for at most 15
-    /// seconds. `now` is the wall clock in nanoseconds since 1970.
+    /// Starts to watch a plan. Waits for at most 15 seconds until the first attempt to read it
+    /// has ended. `now` is the wall clock in nanoseconds since 1970.
     ///
     /// An unreachable server is not an error: see [`problem`](Self::problem).
     ///
@@ -125,8 +126,8 @@ impl Receiver {
         &self.store
     }
 
-    /// Returns the plan for a start: the newest valid one whose time has come. If there is none,
-    /// returns the valid one whose time comes first, or else the newest one.
+    /// Returns the plan to start with: the newest valid one whose time has come. If there is
+    /// none, returns the valid one whose time comes first, or else the newest one.
     pub fn first(&self) -> Option<Published> {
         self.shared.lock().first.clone()
     }
@@ -136,7 +137,7 @@ impl Receiver {
         self.shared.lock().newest.clone()
     }
 
-    /// Returns why the newest plan is not known. Returns `None` while the connection works.
+    /// Returns why the newest plan is unavailable, or `None` while the connection works.
     pub fn problem(&self) -> Option<Arc<DistributionError>> {
         self.shared.lock().problem.clone()
     }
@@ -153,14 +154,14 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records why the newest plan is not known. Logs a reason once.
+    /// Records why the newest plan is unavailable. The same reason in a row is logged once.
     fn fail(&self, store: &PlanStore, error: DistributionError) {
         let mut state = self.lock();
         let is_new = state
             .problem
             .as_ref()
             .is_none_or(|before| before.to_string() != error.to_string());
-        // The caller of `start` reports the reason of a failed start.
+        // The caller of `start` reports the reason if the first attempt failed.
         if is_new && state.has_tried {
             let help = miette::Diagnostic::help(&error)
                 .map(|help| help.to_string())
@@ -178,7 +179,7 @@ impl Shared {
         }
     }
 
-    /// Records the newest plan, and at a start the plan for it.
+    /// Records the newest plan and, at a start, the plan to start with.
     fn receive(&self, newest: Published, first: Option<Published>) {
         let mut state = self.lock();
         state.newest = Some(newest);
@@ -193,19 +194,19 @@ impl Shared {
     }
 }
 
-/// Watches a plan, with one connection after another.
+/// Watches a plan, and reconnects whenever the connection ends.
 async fn watch_always(store: &PlanStore, shared: &Shared, now: u64) {
     let mut pause = FIRST_PAUSE;
     loop {
         let Err(error) = watch_once(store, shared, now, &mut pause).await;
         shared.fail(store, error);
-        // The samplers of a fleet connect at different times.
+        // The random factor makes the samplers of a fleet connect at different times.
         tokio::time::sleep(pause.mul_f64(0.5 + 0.5 * fastrand::f64())).await;
         pause = LONGEST_PAUSE.min(pause * 2);
     }
 }
 
-/// Watches a plan until the connection ends. Sets `pause` back if the connection has worked.
+/// Watches a plan until the connection ends. Resets `pause` if the connection has worked.
 async fn watch_once(
     store: &PlanStore,
     shared: &Shared,
@@ -274,8 +275,8 @@ async fn watch_key(
     }
 }
 
-/// Handles a value of the key. A deleted or damaged value changes nothing, except that it is
-/// reported. At a start, the newest of the older plans takes the place of a damaged one.
+/// Handles a value of the key. A deleted or damaged value is reported, and changes nothing else.
+/// At a start, the newest of the older plans replaces a damaged one.
 async fn take(entry: Option<Entry>, bucket: &Store, store: &PlanStore, shared: &Shared, now: u64) {
     let Some(Entry {
         value, revision, ..
@@ -296,7 +297,8 @@ async fn take(entry: Option<Entry>, bucket: &Store, store: &PlanStore, shared: &
     }
     let is_start = shared.lock().first.is_none();
     if is_start && !plans.iter().any(|plan| has_come(plan, now)) {
-        // A future of this function would otherwise be a large part of all futures above it.
+        // Boxed, because this future would otherwise be a large part of all futures that contain
+        // it.
         Box::pin(add_older(&mut plans, revision, bucket, store, now)).await;
     }
     if let Some(newest) = plans.first().cloned() {
@@ -307,10 +309,10 @@ async fn take(entry: Option<Entry>, bucket: &Store, store: &PlanStore, shared: &
     }
 }
 
-/// Adds the plans of a key that are older than a revision, the newest first, up to the first valid
-/// one whose time has come. Damaged plans are reported.
+/// Adds the plans of a key that are older than a revision, the newest first, up to the first
+/// valid one whose time has come. Damaged plans are reported.
 ///
-/// The values are read one by one, because usually the first one is sufficient.
+/// The values are read one by one, because the first one is usually sufficient.
 async fn add_older(
     plans: &mut Vec<Published>,
     than: u64,
@@ -351,7 +353,8 @@ fn damaged(store: &PlanStore, revision: u64) -> DistributionError {
     }
 }
 
-/// Returns the plan for a start, see [`Receiver::first`]. The newest plan comes first.
+/// Returns the plan to start with, see [`Receiver::first`]. The newest plan comes first in the
+/// list.
 fn first_of(newest_first: Vec<Published>, now: u64) -> Published {
     let times: Vec<_> = newest_first.iter().map(time_of).collect();
     let has_come = times.iter().position(|at| at.is_some_and(|at| at <= now));
@@ -369,7 +372,7 @@ fn has_come(plan: &Published, now: u64) -> bool {
     time_of(plan).is_some_and(|at| at <= now)
 }
 
-/// Returns the time of the first slot of a valid plan, 0 if it has none.
+/// Returns the time of a valid plan's first slot, or 0 if the plan has no time.
 fn time_of(plan: &Published) -> Option<u64> {
     let loaded = Assignments::parse_file(&plan.octets, "").ok()?;
     Some(loaded.assignments.at.unwrap_or(0))
@@ -390,7 +393,7 @@ fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
-        // Many errors of the client contain their cause.
+        // Many errors of the client already contain their cause.
         let error_text = error.to_string();
         if !text.contains(&error_text) {
             text.push_str(&format!(": {error_text}"));

@@ -5,13 +5,13 @@ use std::path::PathBuf;
 
 use crate::output::NatsOptions;
 
-/// Bucket of an address without a bucket.
+/// Bucket that is used if an address has none.
 pub const DEFAULT_BUCKET: &str = "ibnet";
 
-/// Key of an address without a key.
+/// Key that is used if an address has none.
 pub const DEFAULT_KEY: &str = "plan";
 
-/// A plan in the key-value store of a NATS server.
+/// Address of a plan in the key-value store of a NATS server, with access to that server.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct PlanStore {
     /// Addresses of the server, user and certificates.
@@ -30,7 +30,7 @@ impl PlanStore {
         scheme(text).is_some()
     }
 
-    /// Parses an address: `nats://HOST:4222/BUCKET/KEY`. Bucket and key can be left out. The servers
+    /// Parses an address: `nats://HOST:4222/BUCKET/KEY`. Bucket and key are optional. The servers
     /// of a cluster are separated by commas: `nats://a:4222,b:4222/BUCKET/KEY`.
     ///
     /// Returns `None` if the address is invalid, or has a user name or password.
@@ -66,7 +66,7 @@ impl PlanStore {
     }
 }
 
-/// Returns the scheme of an address of a server.
+/// Returns the scheme of a server address.
 fn scheme(text: &str) -> Option<&'static str> {
     ["nats://", "tls://"]
         .into_iter()

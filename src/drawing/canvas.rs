@@ -1,7 +1,7 @@
 //! Writes SVG for any browser, without scripts, fonts or external files.
 //!
-//! The writer escapes all texts and attributes. XML 1.0 forbids some characters, even as
-//! references. So [`xml_text`] replaces them first.
+//! The writer escapes all texts and attributes. XML 1.0 forbids some characters even as
+//! references, so [`xml_text`] replaces these first.
 
 use ibnet_record::types::Printable;
 use quick_xml::Writer;
@@ -15,8 +15,8 @@ pub fn px(length: f64) -> String {
     format!("{length:.0}")
 }
 
-/// Escapes a name and shortens it to `most` characters. The middle of the name is left out, because
-/// names usually differ at the beginning or the end.
+/// Escapes a name and shortens it to `most` characters. It removes the middle of the name,
+/// because names usually differ at the beginning or the end.
 pub fn shortened(name: &str, most: usize) -> String {
     let shown: Vec<_> = Printable(name.trim()).to_string().chars().collect();
     if shown.len() <= most {
@@ -31,7 +31,7 @@ pub fn shortened(name: &str, most: usize) -> String {
         .collect()
 }
 
-/// Replaces the characters that a name must not bring into a picture: those that [`Printable`]
+/// Replaces the characters of a name that must not be in a picture: those that [`Printable`]
 /// escapes, and those that XML 1.0 forbids (section 2.2). Line feeds are kept.
 pub fn xml_text(text: &str) -> String {
     let lines: Vec<_> = text
@@ -80,7 +80,7 @@ impl Canvas {
         self.write(Event::Empty(element(name, attributes)));
     }
 
-    /// Writes an element with a text, as [`xml_text`] returns it.
+    /// Writes an element with a text. [`xml_text`] is applied to the text.
     pub fn text(&mut self, name: &str, attributes: &[(&str, &str)], text: &str) {
         self.open(name, attributes);
         self.write(Event::Text(BytesText::new(&xml_text(text))));

@@ -1,5 +1,5 @@
-//! Arranges switches in rows. Each tier has one row, and the highest tier is on top. Within a row,
-//! a switch is close to its neighbours in other rows.
+//! Arranges switches in rows: one row for each tier, the highest tier on top. Within a row, a
+//! switch is placed close to its neighbours in other rows.
 //!
 //! A row that is too long for the page is broken into lines of equal length. In a fabric without
 //! tiers, the row of a switch is its distance from a switch at the edge.
@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, VecDeque};
 pub struct Net<'a> {
     /// Name and tier of each switch: tier 1 for a leaf switch, 0 if no leaf switch can be reached.
     pub switches: Vec<(&'a str, u16)>,
-    /// Links, as pairs of indices in [`Net::switches`].
+    /// Links, as pairs of indices into [`Net::switches`].
     pub links: Vec<(usize, usize)>,
 }
 
@@ -29,7 +29,7 @@ pub struct Layout {
 pub struct Row {
     /// Title of the row.
     pub title: String,
-    /// Indices in [`Net::switches`] by line and column.
+    /// Indices into [`Net::switches`], by line and column.
     pub lines: Vec<Vec<usize>>,
 }
 
@@ -64,8 +64,8 @@ impl Layout {
     }
 }
 
-/// Returns the largest number of switches in a line. With this number, the picture is about twice
-/// as wide as high.
+/// Returns the max number of switches in a line, with which the picture is about twice as wide as
+/// high.
 fn columns(switches: usize) -> usize {
     ((4 * switches) as f64).sqrt().ceil().clamp(16.0, 40.0) as usize
 }
@@ -119,12 +119,12 @@ fn rows(net: &Net<'_>, neighbours: &[Vec<usize>]) -> Vec<(String, Vec<usize>)> {
     }
 }
 
-/// Returns a switch at the edge. The function first finds the switch that is farthest from the
-/// first switch. The result is the switch that is farthest from that one.
+/// Returns a switch at the edge: the one that is farthest from the switch that is farthest from
+/// the first switch.
 fn edge(neighbours: &[Vec<usize>]) -> usize {
     let farthest = |from: usize| {
         let steps = steps(from, neighbours);
-        // If several switches are equally far, this selects the first one.
+        // On a tie, this selects the first one.
         (0..steps.len())
             .rev()
             .filter(|switch| steps[*switch] != u32::MAX)
@@ -134,7 +134,7 @@ fn edge(neighbours: &[Vec<usize>]) -> usize {
     farthest(farthest(0))
 }
 
-/// Returns the number of links from one switch to each other switch, or `u32::MAX` without a path.
+/// Returns the number of links from one switch to each switch, or `u32::MAX` without a path.
 fn steps(from: usize, neighbours: &[Vec<usize>]) -> Vec<u32> {
     let mut steps = vec![u32::MAX; neighbours.len()];
     let mut queue = VecDeque::from([from]);
@@ -150,14 +150,14 @@ fn steps(from: usize, neighbours: &[Vec<usize>]) -> Vec<u32> {
     steps
 }
 
-/// Sorts each row by the barycentre method, downwards and upwards: a switch moves to the mean
+/// Sorts the rows by the barycentre method, downwards and upwards: a switch moves to the mean
 /// position of its neighbours in other rows. Switches with equal means keep their order.
 fn order(rows: &mut [Vec<usize>], neighbours: &[Vec<usize>]) {
     const SWEEPS: usize = 8;
     let mut row_of = vec![0; neighbours.len()];
     let mut place = vec![0.0; neighbours.len()];
     let put = |row: &[usize], place: &mut [f64]| {
-        // Positions are relative to the row, as if all rows had the same width.
+        // Positions are relative to the length of the row, as if all rows had the same width.
         row.iter()
             .enumerate()
             .for_each(|(at, switch)| place[*switch] = (at as f64 + 0.5) / row.len() as f64);
@@ -186,7 +186,7 @@ fn order(rows: &mut [Vec<usize>], neighbours: &[Vec<usize>]) {
                     .filter(|other| towards(**other))
                     .map(|other| place[*other]);
                 let (sum, count) = others.fold((0.0, 0), |(sum, count), at| (sum + at, count + 1));
-                // The mean is rounded, so that the order of summation does not matter.
+                // The mean is rounded, so that it does not depend on the order of summation.
                 if count == 0 {
                     place[switch]
                 } else {

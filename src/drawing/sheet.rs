@@ -1,23 +1,22 @@
-//! Computes positions on the page: the boxes of switches in rows by tier, and the lines between the
-//! boxes.
+//! Computes positions on the page: the boxes of switches in rows by tier, and the links between
+//! the boxes.
 
 use ibnet_record::types::Printable;
 
 use super::canvas::{Canvas, px, shortened};
 use super::layout::{Layout, Net};
 
-/// Width and height of the box of a switch. All lengths are in pixels.
+/// Width and height of a switch's box. All lengths are in pixels.
 pub const BOX: (f64, f64) = (120.0, 44.0);
-/// Space between the boxes of a line. Links to lines further down pass through it.
+/// Space between the boxes of a line. Links to lines further down pass through this gap.
 const GAP: f64 = 16.0;
-/// Number of positions for links within a gap. With several positions, links do not hide each
-/// other.
+/// Number of positions for links within a gap, which keep the links from hiding each other.
 const TRACKS: usize = 5;
 /// Distance between two of these positions.
 const TRACK: f64 = 2.5;
 /// Space between the lines of a row: first without links within the row, then with such links.
 const LINE_GAP: (f64, f64) = (22.0, 50.0);
-/// Space between rows: a constant, and an additional space for each column of the widest line. So
+/// Space between rows: a constant, plus some space for each column of the widest line, so that
 /// the links of a wide picture are not too flat.
 const ROW_GAP: (f64, f64) = (80.0, 5.0);
 /// Margin of the page.
@@ -26,7 +25,7 @@ pub const MARGIN: f64 = 24.0;
 const TITLES: f64 = 104.0;
 /// Height of the area above the first row.
 pub const HEAD: f64 = 78.0;
-/// Largest height of an arc above the boxes. An arc is the link between two boxes of the same line.
+/// Max height of an arc above the boxes. An arc is the link between two boxes of the same line.
 const HIGHEST_ARC: f64 = 60.0;
 /// Number of characters of a name that fit in a box.
 pub const NAME: usize = 13;
@@ -35,15 +34,15 @@ pub const NAME: usize = 13;
 #[derive(Clone, PartialEq, Debug)]
 pub struct Sheet {
     layout: Layout,
-    /// Upper left corner of the box of each switch.
+    /// Upper left corner of each switch's box.
     pub places: Vec<(f64, f64)>,
-    /// Texts of the boxes.
+    /// Text in the box of each switch.
     pub labels: Vec<String>,
     /// Lines of boxes from top to bottom.
     lines: Vec<BoxLine>,
 }
 
-/// A line of boxes. Links pass through the gaps between the boxes.
+/// A line of boxes. Links to other lines pass through the gaps between its boxes.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct BoxLine {
     /// Index of the row.
@@ -62,8 +61,8 @@ impl Sheet {
         Self::with_space_below(net, &[])
     }
 
-    /// Lays out the page with this space in pixels below the box of each switch. A missing value
-    /// means 0.
+    /// Lays out the page with additional space below the box of each switch, in pixels. A missing
+    /// value means 0.
     pub fn with_space_below(net: &Net<'_>, space: &[f64]) -> Self {
         let layout = Layout::of(net);
         let names: Vec<_> = net.switches.iter().map(|(name, _)| *name).collect();
@@ -90,12 +89,12 @@ impl Sheet {
         }
     }
 
-    /// Returns the width of the page. It is at least `least`.
+    /// Returns the width of the page, which is at least `least`.
     pub fn width(&self, least: f64) -> f64 {
         (2.0 * MARGIN + TITLES + self.layout.columns as f64 * (BOX.0 + GAP)).max(least)
     }
 
-    /// Returns the lower end of the lowest box and of the space below it.
+    /// Returns the lower end of the lowest box, including the space below it.
     pub fn bottom(&self) -> f64 {
         self.lines.iter().map(BoxLine::low).fold(HEAD, f64::max)
     }
@@ -149,9 +148,9 @@ impl Sheet {
         }
     }
 
-    /// Returns the line between two switches and the position of its label. Between two lines of
-    /// boxes it is a curve, within a line of boxes it is an arc. A curve passes lines of boxes
-    /// through the gaps between the boxes.
+    /// Returns the path of the link between two switches, and the position of its label. The path
+    /// is an arc between boxes of the same line, and otherwise a curve, which crosses lines of
+    /// boxes in between through the gaps between their boxes.
     pub fn path(&self, (one, other): (usize, usize)) -> (String, (f64, f64)) {
         let ((ax, ay), (bx, by)) = (self.places[one], self.places[other]);
         let (a, b) = (ax + BOX.0 / 2.0, bx + BOX.0 / 2.0);
@@ -177,7 +176,7 @@ impl Sheet {
         let right = (to.0 - from.0).signum();
         let mut path = format!("M{:.0} {:.0}", from.0, from.1);
         let (mut last, mut last_row) = (from, None);
-        // The area below the first box is passed too.
+        // The curve also crosses the space below the first box.
         let own = line_at(from.1 - BOX.1)
             .filter(|line| line.space > 0.0)
             .map(|line| line.top);
@@ -186,9 +185,9 @@ impl Sheet {
             .iter()
             .filter(|line| own == Some(line.top) || (line.top > from.1 && line.top < to.1))
         {
-            // The lines of a row are close to each other, so a link passes them straight down. In a
-            // row of its ends it does so near that end. In other rows it does so where a straight
-            // line between the ends meets the row.
+            // The lines of a row are close to each other, so a link crosses them straight down.
+            // In a row of one of its ends it does so near that end; in other rows, where a
+            // straight line between the ends meets the row.
             let x = match Some(line.row) {
                 row if row == rows.1 => to.0 - right,
                 row if row == rows.0 => from.0 + right,
@@ -224,7 +223,7 @@ fn curve(path: &mut String, from: (f64, f64), to: (f64, f64)) {
     );
 }
 
-/// Returns the space below a line. It is the largest space that one of its switches needs.
+/// Returns the space below a line: the max of the spaces that its switches need.
 fn space_below(line: &[usize], space: &[f64]) -> f64 {
     line.iter()
         .filter_map(|switch| space.get(*switch))
@@ -238,7 +237,7 @@ impl BoxLine {
         self.top + BOX.1 + self.space
     }
 
-    /// Returns the middle of the gap that is nearest to `x`, or `None` if no box of the line is
+    /// Returns the middle of the gap that is nearest to `x`, or `None` if the line has no box
     /// there.
     fn gap_near(&self, x: f64) -> Option<f64> {
         let (first, step) = (self.ends.0 - GAP / 2.0, BOX.0 + GAP);
@@ -249,7 +248,7 @@ impl BoxLine {
     }
 }
 
-/// Returns the upper left corner of the box of each switch.
+/// Returns the upper left corner of each switch's box.
 fn places(net: &Net<'_>, layout: &Layout, space: &[f64]) -> Vec<(f64, f64)> {
     let mut places = vec![(0.0, 0.0); net.switches.len()];
     let within = |line: &[usize]| {
@@ -302,7 +301,7 @@ fn labels(names: &[&str]) -> Vec<String> {
     let tail = (0..shortest - head)
         .take_while(|at| all_same(&|name| name.get(name.len() - 1 - at).copied()))
         .count();
-    // If space remains, it shows the end of the common beginning, because `rack1` is clearer than
+    // Any remaining space shows the end of the common beginning, because `rack1` is clearer than
     // `1`.
     let widest = long
         .iter()
@@ -311,7 +310,7 @@ fn labels(names: &[&str]) -> Vec<String> {
         .unwrap_or(0);
     let head = head.saturating_sub(NAME.saturating_sub(widest + 2));
     let apart = |name: &Vec<char>| {
-        // An ellipsis for a single character saves no space.
+        // An ellipsis for a single character would save no space.
         let cut = |length: usize| {
             if length > 1 {
                 (length, "\u{2026}")

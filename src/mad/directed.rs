@@ -1,10 +1,10 @@
-//! Directed-route subnet management, class 0x81 (IBA vol. 1, 14.2.2), for one purpose: the identity
-//! of the device at the other end of a cable.
+//! Directed-route subnet management, class 0x81 (IBA vol. 1, 14.2.2), for one purpose: the
+//! identity of the device at the other end of a cable.
 //!
-//! The route of such a request has two parts. By its LID, the request reaches a switch. From there
-//! it has one hop, through a port of this switch. So the device behind the port answers, whatever
-//! its LID is, also if it has none. The request reads NodeInfo (a Get), and uses queue pair 0 and
-//! VL15 like [`smp`](super::smp).
+//! The route of such a request has two parts. Its LID leads the request to a switch, and from
+//! there one hop leads through a port of this switch. The device behind the port therefore answers
+//! whatever its LID is, and even without one. The request reads NodeInfo (a Get) and uses queue
+//! pair 0 and VL15 like [`smp`](super::smp).
 
 use ibnet_record::types::{Lid, PortNum, Tid};
 
@@ -15,7 +15,7 @@ use super::smp::{CLASS_VERSION, NODE_INFO};
 /// The management class, routed by ports.
 pub const CLASS_SUBN_DIRECTED_ROUTE: u8 = 0x81;
 
-/// LID that means "no LID": the route by ports ends at the destination.
+/// LID that means "no LID": the directed route ends at the destination.
 const PERMISSIVE_LID: u16 = 0xffff;
 
 /// Bit of the status that marks a reply on its way back.
@@ -77,7 +77,7 @@ pub fn status(status: MadStatus) -> MadStatus {
     MadStatus(status.0 & !DIRECTION)
 }
 
-/// Makes a reply of a request: sets the method and the direction, and keeps the route.
+/// Makes a reply to a request: sets the method and the direction, and keeps the route.
 pub fn reply_to(request: &Mad) -> Mad {
     let mut reply = *request;
     reply[3] = super::header::METHOD_GET_RESP;

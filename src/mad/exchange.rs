@@ -1,6 +1,6 @@
 //! The data that the engine and a transport exchange. The engine (`sweep::engine`) decides which
-//! MAD is sent next. The transport (`mad::transport`) sends and receives the MADs. Neither of the
-//! two depends on the other.
+//! MAD is sent next, and the transport (`mad::transport`) sends and receives the MADs. Neither
+//! depends on the other.
 
 use std::time::Duration;
 
@@ -13,15 +13,14 @@ use super::sa::Gid;
 pub struct Target {
     /// Destination LID.
     pub lid: Lid,
-    /// Destination queue pair: 0 for subnet management, 1 for other classes. A redirected query
-    /// uses the queue pair of the redirect.
+    /// Destination queue pair: 0 for subnet management, 1 for other classes, or that of a
+    /// redirect.
     pub qp: u32,
     /// Key of the destination queue pair.
     pub qkey: u32,
     /// Service level.
     ///
-    /// The service level selects the data VL of a general management packet. Only subnet management
-    /// uses VL15.
+    /// It selects the data VL of a general management packet; only subnet management uses VL15.
     pub sl: u8,
     /// Index into the P_Key table of the sending port.
     pub pkey_index: u16,
@@ -64,13 +63,13 @@ const DEFAULT_PKEY: u16 = 0xffff;
 /// The bit of a P_Key that marks full membership.
 const FULL_MEMBER: u16 = 0x8000;
 
-/// Returns the index of a P_Key with which the port can reach an agent in the partition of `pkey`.
-/// This is `own_index` if the P_Key at this index matches `pkey`, or else the index of the first
-/// match in `table`. Returns `None` if no P_Key matches. If the table is empty, the port counts as
-/// having only the default P_Key 0xffff, at `own_index`.
+/// Returns the index of a P_Key with which the port can reach an agent in the partition of `pkey`:
+/// `own_index` if the P_Key there matches `pkey`, or else the index of the first match in `table`.
+/// Returns `None` if no P_Key matches. An empty table stands for the default P_Key 0xffff at
+/// `own_index` and no other.
 ///
 /// Two P_Keys match if their lower 15 bits are equal and at least one of them has the bit for full
-/// membership. The P_Key can come from a redirect. If its lower 15 bits are 0, it names no
+/// membership. The P_Key can come from a redirect; if its lower 15 bits are 0, it names no
 /// partition, and the function returns `own_index`.
 pub fn index_of_pkey(pkey: u16, own_index: u16, table: &[u16]) -> Option<u16> {
     if pkey & !FULL_MEMBER == 0 {
@@ -97,13 +96,13 @@ pub fn index_of_pkey(pkey: u16, own_index: u16, table: &[u16]) -> Option<u16> {
 pub struct Local {
     /// LID of the port.
     pub lid: Lid,
-    /// LID of the subnet manager. The value is 0 if none is known.
+    /// LID of the subnet manager, or 0 if none is known.
     pub sm_lid: Lid,
     /// Service level to the subnet manager.
     pub sm_sl: u8,
     /// GID of the port.
     pub gid: Gid,
-    /// Whether the port is known not to be active. Then no MAD reaches another device.
+    /// Whether the port is known to be inactive, so that no MAD reaches another device.
     pub is_down: bool,
 }
 
@@ -123,14 +122,14 @@ pub enum Outcome {
     Reply {
         /// LID of the sender.
         slid: Lid,
-        /// Length in octets. A length other than 256 is malformed.
+        /// Length in bytes. A length other than 256 is malformed.
         len: usize,
     },
-    /// The transport stopped waiting for the reply. It does not deliver a later reply.
+    /// The transport stopped waiting for the reply and does not deliver a later one.
     TimedOut,
     /// The MAD was not sent. The value is the errno of the call.
     SendFailed(i32),
-    /// The MAD was not sent, because the transport has no agent for its class. The transport still
-    /// sends MADs of other classes.
+    /// The MAD was not sent, because the transport has no agent for its class. MADs of other
+    /// classes can still be sent.
     NoAgent,
 }

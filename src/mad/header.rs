@@ -17,7 +17,7 @@ mod field {
     pub(super) const METHOD: usize = 3;
     pub(super) const STATUS: Range<usize> = 4..6;
     pub(super) const CLASS_SPECIFIC: Range<usize> = 6..8;
-    /// High half of the transaction identifier. The kernel writes the number of the agent into it.
+    /// High half of the transaction identifier. The kernel writes the agent id into it.
     pub(super) const TID_HIGH: Range<usize> = 8..12;
     pub(super) const TID_LOW: Range<usize> = 12..16;
     pub(super) const ATTRIBUTE_ID: Range<usize> = 16..18;
@@ -25,7 +25,7 @@ mod field {
     pub(super) const ATTRIBUTE_MODIFIER: Range<usize> = 20..24;
 }
 
-/// Octets of the common header.
+/// Length of the common header in octets.
 pub const HEADER_LEN: usize = field::ATTRIBUTE_MODIFIER.end;
 
 /// Base version of every MAD.
@@ -105,19 +105,17 @@ impl Header {
 impl MadStatus {
     /// No error.
     pub const OK: Self = Self(0);
-    /// The agent is busy and discarded the request. The request can be sent again.
+    /// The agent is busy and has discarded the request, which can be sent again.
     pub const BUSY: Self = Self(0x0001);
-    /// Another agent answers such requests. The data area of the reply has the address of this
-    /// agent.
+    /// Another agent answers such requests. The data area of the reply has its address.
     pub const REDIRECT: Self = Self(0x0002);
     /// The agent does not support the attribute, or not with this method.
     pub const UNSUPPORTED_ATTRIBUTE: Self = Self(0x000c);
-    /// A value in the attribute or in its modifier is invalid. An example is a PortSelect for a
-    /// port that does not exist.
+    /// A value in the attribute or in its modifier is invalid, for example a PortSelect for a port
+    /// that does not exist.
     pub const INVALID_VALUE: Self = Self(0x001c);
 
-    /// Returns whether the status reports no error. Its upper half, which is specific to the class,
-    /// must be 0 too.
+    /// Returns whether the status reports no error. Its class-specific upper half must be 0 too.
     pub const fn is_ok(self) -> bool {
         self.0 == 0
     }
@@ -127,8 +125,7 @@ impl MadStatus {
         self.0 & 2 != 0 && self.code() == 0
     }
 
-    /// Returns bits 2 to 4. If the agent refused the request, they contain the reason. Otherwise
-    /// they are 0.
+    /// Returns bits 2 to 4: the reason if the agent refused the request, otherwise 0.
     pub const fn code(self) -> u8 {
         ((self.0 >> 2) & 7) as u8
     }

@@ -1,12 +1,12 @@
 //! Subscription to traps: InformInfo, and the reports of the subnet manager (IBA vol. 1, 13.4.8.2,
 //! 13.4.8.3 and 13.4.11).
 //!
-//! A subscriber sends a Set of InformInfo to subnet administration. From then on the subnet manager
-//! forwards each matching trap as a MAD with the method Report, and expects a ReportResp.
+//! A subscriber sends a Set of InformInfo to subnet administration. From then on, the subnet
+//! manager forwards each matching trap as a MAD with the method Report and expects a ReportResp.
 //!
-//! These are the only MADs of ibnet that are no Get requests. They are sent only if the
-//! configuration requests it. Subscribing changes nothing in the fabric but the list of
-//! subscribers of the subnet manager.
+//! These are the only MADs of ibnet that are not Get requests, and ibnet sends them only if the
+//! configuration requests it. A subscription changes nothing in the fabric except the subnet
+//! manager's list of subscribers.
 
 use ibnet_record::types::{Lid, Tid};
 
@@ -26,7 +26,7 @@ pub const INFORM_INFO: u16 = 0x0003;
 
 /// Trap 128: the state of a link of a switch has changed.
 pub const LINK_STATE: u16 = 128;
-/// Trap 144: the capabilities, the description, or the enabled width or speed of a port have
+/// Trap 144: the capabilities, the description, or the enabled width or speed of a port has
 /// changed.
 pub const PORT_CHANGE: u16 = 144;
 
@@ -99,7 +99,7 @@ impl InformInfo {
         mad[field::PRODUCER_TYPE].fill(ALL);
     }
 
-    /// Parses a subscription, for the simulated subnet manager. Returns `None` for another MAD.
+    /// Parses a subscription, for the simulated subnet manager. Returns `None` for any other MAD.
     pub fn parse(mad: &Mad) -> Option<Self> {
         let header = Header::parse(mad);
         let is_subscription = (header.class, header.method, header.attribute)
@@ -114,8 +114,8 @@ impl InformInfo {
         })
     }
 
-    /// Returns the status with which the subnet manager answered a subscription. Returns `None` if
-    /// the MAD is not such an answer. The caller checks the transaction and the sender.
+    /// Returns the status with which the subnet manager answered a subscription, or `None` if the
+    /// MAD is no such answer. The caller checks the transaction and the sender.
     pub fn answer(mad: &Mad, len: usize) -> Option<MadStatus> {
         let header = Header::parse(mad);
         let is_answer = (
@@ -138,7 +138,7 @@ pub struct Trap {
 }
 
 impl Trap {
-    /// Parses a report. Returns `None` for another MAD, and for a trap to which ibnet does not
+    /// Parses a report. Returns `None` for any other MAD, and for traps to which ibnet does not
     /// subscribe.
     pub fn parse(mad: &Mad, len: usize) -> Option<Self> {
         let header = Header::parse(mad);
@@ -187,7 +187,7 @@ impl Trap {
         report[3] = METHOD_REPORT_RESP;
     }
 
-    /// Returns the place of the device's LID in a report.
+    /// Returns the position of the device's LID in a report.
     fn place_of_lid(number: u16) -> Option<std::ops::Range<usize>> {
         match number {
             LINK_STATE => Some(field::SWITCH_LID),

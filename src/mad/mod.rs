@@ -1,15 +1,15 @@
 //! Management datagrams (MADs): encoding, decoding and transports.
 //!
-//! A MAD is a message that queries an InfiniBand device. It has 256 octets, in big-endian order. It
-//! begins with a common header of 24 octets ([`header`]). The rest is the data of its class. ibnet
-//! uses three classes:
+//! A MAD is a message of 256 bytes in big-endian order that queries an InfiniBand device. It
+//! begins with a common header of 24 bytes ([`header`]), which the data of its class follows.
+//! ibnet uses three classes:
 //!
 //! - performance management ([`pma`]) reads counters;
 //! - subnet management ([`smp`]) verifies which device answers, and reads the state of links;
 //! - subnet administration ([`sa`]) asks the subnet manager for the path to a device.
 //!
 //! The functions take and return values in the byte order of the host. Decoding never panics.
-//! Encoding writes all 256 octets, so a caller can reuse a buffer without clearing it.
+//! Encoding writes all 256 bytes, so a caller can reuse a buffer without clearing it.
 //!
 //! | module | contents |
 //! |---|---|
@@ -19,10 +19,10 @@
 //! | [`port_info`] | class 0x01: the fields of PortInfo for people |
 //! | [`sm_info`] | class 0x01: SMInfo of a subnet manager |
 //! | [`sa`] | class 0x03: PathRecord |
-//! | [`inform`] | class 0x03: subscription to traps, the only MADs that are no requests to read |
+//! | [`inform`] | class 0x03: subscription to traps, the only MADs that are not Get requests |
 //! | [`query`] | a request of any class, and the check of its reply |
 //! | [`exchange`] | the data that the engine (`sweep::engine`) and a transport exchange |
-//! | [`transport`] | transports: they send and receive MADs, through libibumad or on a simulated fabric |
+//! | [`transport`] | transports, which send and receive MADs: libibumad, or a simulated fabric |
 //! | `libibmad` | the decoder of libibmad, to compare it with ours (feature `umad`) |
 
 pub mod directed;
@@ -39,8 +39,8 @@ pub mod sm_info;
 pub mod smp;
 pub mod transport;
 
-/// Octets of a MAD (IBA vol. 1, 13.4.2).
+/// Length of a MAD in bytes (IBA vol. 1, 13.4.2).
 pub const MAD_LEN: usize = 256;
 
-/// The octets of a MAD.
+/// The bytes of a MAD.
 pub type Mad = [u8; MAD_LEN];

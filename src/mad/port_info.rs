@@ -1,14 +1,14 @@
-//! The fields of PortInfo that `ibnet-sweep query --portinfo` prints (IBA vol. 1, 14.2.5.6), and the
-//! meaning of their values.
+//! The fields of PortInfo that `ibnet-sweep query --portinfo` prints (IBA vol. 1, 14.2.5.6), and
+//! the meaning of their values.
 
 use ibnet_record::attributes::Field;
 
 use super::pma::{Bits, Data};
 
-/// A field: its name in `smpquery`, its place, and its meaning.
+/// A field: its name in `smpquery`, its position, and its meaning.
 #[derive(Clone, Copy, Debug)]
 pub struct PrintedField {
-    /// Place in the attribute. The name is that of `smpquery portinfo`.
+    /// Position in the attribute. The name is that of `smpquery portinfo`.
     pub field: Field,
     /// Name in libibmad.
     pub libibmad: &'static str,
@@ -195,7 +195,7 @@ impl PrintedField {
         )
     }
 
-    /// Returns the value for people, in the words of `smpquery`.
+    /// Returns the value for people, as `smpquery` prints it.
     pub fn text(&self, data: &Data) -> String {
         let raw = self.field.raw(data, 0);
         match self.meaning {
@@ -233,7 +233,7 @@ impl PrintedField {
     }
 }
 
-/// Returns the word of a code.
+/// Returns the name of a code.
 fn one(code: u64, words: &[&str]) -> String {
     let word = usize::try_from(code)
         .ok()
@@ -242,7 +242,7 @@ fn one(code: u64, words: &[&str]) -> String {
     word.map_or_else(|| format!("undefined ({code})"), |word| (*word).to_owned())
 }
 
-/// Returns the words of the bits of a set.
+/// Returns the names of the bits that are set.
 fn set(bits: u64, words: &[&str]) -> String {
     if bits == 0 || bits >> words.len() != 0 {
         return format!("undefined ({bits})");

@@ -1,5 +1,5 @@
 //! A *query* is a request of one of the four management classes that ibnet uses. This module also
-//! checks the replies.
+//! checks replies.
 
 use ibnet_record::types::Tid;
 
@@ -22,8 +22,8 @@ pub enum Query {
 /// Reason why a MAD does not answer a query. Creating this value allocates no memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum BadReply {
-    /// The MAD does not have 256 octets. A reply of subnet administration may be shorter, but not
-    /// shorter than the requested record.
+    /// The MAD does not have 256 bytes. A reply of subnet administration may be shorter, but must
+    /// contain the whole requested record.
     #[error("{0} octets instead of 256")]
     Length(usize),
     /// The MAD has another management class, or another version of the class.
@@ -132,8 +132,8 @@ impl Query {
     /// Returns whether a reply redirects this query and has ClassPortInfo as its attribute.
     ///
     /// The data area of a redirection contains a ClassPortInfo (IBA vol. 1, 13.5.4). Most agents
-    /// repeat the AttributeID of the request in the header. The agent of IBM eHCA adapters sends
-    /// the AttributeID of ClassPortInfo instead.
+    /// repeat the AttributeID of the request in the header; the agent of IBM eHCA adapters sends
+    /// the AttributeID of ClassPortInfo there.
     fn is_redirect(&self, header: &Header) -> bool {
         matches!(self, Self::Pma(_))
             && header.status.is_redirect()

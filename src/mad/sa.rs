@@ -1,8 +1,8 @@
-//! Subnet administration, class 0x03 (IBA vol. 1, 15.2). This class is a service of the subnet
-//! manager. ibnet reads one attribute, PathRecord. It contains the LID of a port, and the service
-//! level of the path to this port.
+//! Subnet administration, class 0x03 (IBA vol. 1, 15.2), a service of the subnet manager. ibnet
+//! reads one attribute, PathRecord, which contains the LID of a port and the service level of the
+//! path to it.
 //!
-//! A single record fits into one MAD. So ibnet does not use RMPP, which splits longer replies of
+//! A single record fits into one MAD, so ibnet does not need RMPP, which splits longer replies of
 //! this class into several MADs. The attribute begins at octet 56 of the MAD.
 
 use std::fmt;
@@ -53,8 +53,8 @@ pub struct Gid {
     pub guid: Guid,
 }
 
-/// The status of a reply of subnet administration. Its upper octet is specific to the class (IBA vol.
-/// 1, 15.2; `umad_sa.h` of rdma-core).
+/// The status of a reply of subnet administration, whose upper octet is specific to the class (IBA
+/// vol. 1, 15.2; `umad_sa.h` of rdma-core).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Status(pub MadStatus);
 
@@ -77,7 +77,7 @@ impl fmt::Display for Status {
 /// A request for a reversible path between two ports.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Query {
-    /// GID of the first port of the path: the port that sends the request.
+    /// GID of the first port of the path, which sends the request.
     pub source: Gid,
     /// GID of the last port of the path.
     pub destination: Gid,

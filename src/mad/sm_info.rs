@@ -1,7 +1,7 @@
-//! SMInfo: what a subnet manager says about itself (IBA vol. 1, 14.2.5.13).
+//! SMInfo: what a subnet manager reports about itself (IBA vol. 1, 14.2.5.13).
 //!
-//! The subnet manager answers the request, not the agent of the port. So a port without a subnet
-//! manager refuses the request or does not answer it.
+//! The subnet manager answers the request, not the agent of the port. A port without a subnet
+//! manager therefore refuses the request or does not answer it.
 
 use ibnet_record::attributes::Field;
 use ibnet_record::types::Guid;

@@ -1,11 +1,12 @@
-//! Subnet management, class 0x01, routed by LID (IBA vol. 1, 14.2). ibnet reads the identity of a
-//! device and the state of its links. It sends only Get requests.
+//! Subnet management, class 0x01, routed by LID (IBA vol. 1, 14.2). ibnet sends only Get requests,
+//! which read the identity of a device and the state of its links.
 //!
-//! These are the only MADs of ibnet that use queue pair 0 and VL15. Queue pair 0 is unreliable and
-//! has no flow control. A device that requires an M_Key drops these MADs without a reply.
+//! Besides the directed routes of [`directed`](super::directed), these are the only MADs of ibnet
+//! that use queue pair 0 and VL15, which is unreliable and has no flow control. A device that
+//! requires an M_Key drops these MADs without a reply.
 //!
 //! The attribute begins at octet 64 of the MAD, as in performance management, and has 64 octets.
-//! Tables of the same type as in [`pma`](super::pma) declare its fields.
+//! Its fields are declared in tables of the same type as in [`pma`](super::pma).
 
 use ibnet_record::attributes::Field;
 use ibnet_record::types::{DATA_VLS, Guid, Lid, LinkRate, MTUS, NodeKind, PortNum, Tid};
@@ -28,13 +29,13 @@ pub const PORT_INFO: u16 = 0x0015;
 /// AttributeID of PortInfoExtended: error correction and other properties of a port.
 pub const PORT_INFO_EXTENDED: u16 = 0x0033;
 
-/// A request for one attribute. If the attribute belongs to a port, the request names the port.
+/// A request for one attribute, and for one port if the attribute belongs to a port.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Query {
     /// AttributeID.
     pub attribute: u16,
-    /// Port number, sent in AttributeModifier. The value is 0 for an attribute without a port, and
-    /// for port 0 of a switch.
+    /// Port number, sent in AttributeModifier: 0 for port 0 of a switch, and for an attribute
+    /// without a port.
     pub port: PortNum,
 }
 
@@ -148,7 +149,7 @@ impl NodeInfo {
     }
 }
 
-/// Returns the text of NodeDescription up to its first zero octet. Replaces octets that are not
+/// Returns the text of NodeDescription up to its first zero byte. Replaces bytes that are not
 /// UTF-8.
 pub fn node_description(data: &Data) -> String {
     let text = &data[..64];
@@ -250,11 +251,11 @@ impl PortInfo {
             .for_each(|(field, value)| field.set_raw(data, 0, value.into()));
     }
 
-    /// Returns width and speed in the words of `ibnetdiscover`. `capability_mask` is the
-    /// CapabilityMask of the port, or of port 0 of its switch. This mask decides which of the three
-    /// speed fields is valid.
+    /// Returns width and speed as `ibnetdiscover` prints them. `capability_mask` is the
+    /// CapabilityMask of the port, or of port 0 of its switch; it decides which of the three speed
+    /// fields is valid.
     ///
-    /// FDR10 appears as QDR. Only an attribute of the vendor distinguishes FDR10 from QDR.
+    /// FDR10 appears as QDR, because only an attribute of the vendor distinguishes the two.
     pub fn rate(&self, capability_mask: u32) -> LinkRate {
         let width = match self.width {
             1 => "1x",
@@ -288,20 +289,20 @@ impl PortInfo {
         LinkRate::new(width, speed)
     }
 
-    /// Returns the largest packet payload that the port may send on its link, in octets. Returns
-    /// `None` for a reserved code.
+    /// Returns the max packet payload that the port may send on its link, in bytes, or `None` for
+    /// a reserved code.
     pub fn mtu(&self) -> Option<u16> {
         by_code(self.neighbor_mtu, &MTUS)
     }
 
-    /// Returns the number of data VLs that the port uses on its link. Returns `None` for a reserved
+    /// Returns the number of data VLs that the port uses on its link, or `None` for a reserved
     /// code.
     pub fn data_vls(&self) -> Option<u8> {
         by_code(self.operational_vls, &DATA_VLS)
     }
 
-    /// Returns the codes of a rate, and a CapabilityMask that makes the codes valid. The code of an
-    /// unknown word is 0. The MTU is 4096 octets, and the data VLs are VL0 to VL3, as on most links
+    /// Returns the codes of a rate, and a CapabilityMask that makes them valid. The code of an
+    /// unknown word is 0. The MTU is 4096 bytes and the data VLs are VL0 to VL3, as on most links
     /// to an HCA.
     pub fn of_rate(rate: &LinkRate, state: u8) -> Self {
         let width = match &*rate.width {
@@ -347,8 +348,8 @@ fn by_code<T: Copy>(code: u8, values: &[T]) -> Option<T> {
 /// PortInfoExtended.FECModeActive.
 pub const FEC_MODE_ACTIVE: Field = Field::new("FECModeActive", "fec_mode_active", 32, 16);
 
-/// Returns whether a port uses a Reed-Solomon code as its FEC. PortInfoExtended reports mode 2 or 4
-/// in this case (the rule of perfquery).
+/// Returns whether a port uses a Reed-Solomon code as its FEC, which mode 2 or 4 in
+/// PortInfoExtended indicates (the rule of perfquery).
 pub fn is_rs_fec(data: &Data) -> bool {
     matches!(FEC_MODE_ACTIVE.raw(data, 0), 2 | 4)
 }

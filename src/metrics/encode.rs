@@ -1,5 +1,5 @@
-//! Encodes slots as OpenMetrics text. The text is ordered by metric family, then by HCA port
-//! worker, then by port.
+//! Encodes slots as OpenMetrics text, ordered by metric family, then by HCA port worker, then by
+//! port.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -25,14 +25,14 @@ pub(super) struct Fabric {
     pub(super) content: Arc<Content>,
 }
 
-/// Encodes metric families, if they are served.
+/// Encodes those metric families that are served.
 struct Page<'a> {
     encoder: DescriptorEncoder<'a>,
     content: Arc<Content>,
 }
 
 impl Page<'_> {
-    /// Begins a family. Returns `None` if the family is not served. `name` has no `_total`.
+    /// Begins a family, or returns `None` if it is not served. `name` is without `_total`.
     fn family<'a>(
         &'a mut self,
         name: &'a str,
@@ -54,7 +54,7 @@ impl Page<'_> {
     }
 }
 
-/// Ports of one kind of node, with their labels, in the order in which they are written.
+/// Ports of one kind of node with their labels, in the order of the text.
 struct PortsOfKind<'a> {
     kind: NodeKind,
     ports: Vec<LabelledPort<'a>>,
@@ -228,7 +228,7 @@ impl<'a> PortsOfKind<'a> {
             rate(port).filter(|_| port.is_first)
         };
         if self.kind == NodeKind::Hca {
-            // Each port of an HCA is a device of its own.
+            // Each port of an HCA is a device by itself.
             self.labelled_gauge(
                 "rate_bytes_per_second",
                 "Same value as port_rate_bytes_per_second",
@@ -279,7 +279,7 @@ impl<'a> PortsOfKind<'a> {
         )
     }
 
-    /// Encodes a gauge of a port. It gets the labels of the port that are listed in `keys`.
+    /// Encodes a gauge of a port, with those labels of the port that are listed in `keys`.
     fn labelled_gauge(
         &self,
         name: &str,
@@ -306,9 +306,9 @@ impl<'a> PortsOfKind<'a> {
         Ok(())
     }
 
-    /// Encodes the info metrics: names, LIDs and peers. Dashboards join other metrics with them.
+    /// Encodes the info metrics, which dashboards join with other metrics: names, LIDs and peers.
     ///
-    /// Their values come from the plan. So they exist even if a device does not answer.
+    /// Their values come from the plan, so they exist even if a device does not answer.
     fn infos(&self, peers: &Peers, page: &mut Page<'_>) -> fmt::Result {
         let (info, uplink) = (self.name("info"), self.name("uplink_info"));
         if let Some(mut metric) = page.family(
@@ -373,8 +373,8 @@ impl Fabric {
             .filter(|slot| self.content.secondary || !slot.snapshot.is_secondary())
     }
 
-    /// Returns the labels of a worker. If this process sweeps for several samplers, the name of the
-    /// sampler is one of the labels.
+    /// Returns the labels of a worker. They include the name of the sampler if this process
+    /// sweeps for several samplers.
     fn worker_labels(&self, snapshot: &Snapshot) -> Labels {
         let labels = role_labels(snapshot);
         if self
@@ -387,7 +387,7 @@ impl Fabric {
         with(&labels, SAMPLER, label(&snapshot.sampler))
     }
 
-    /// Encodes the gauges of ports that exist only in ibnet.
+    /// Encodes the port gauges that only ibnet has.
     fn port_gauges(&self, page: &mut Page<'_>) -> fmt::Result {
         type Value = fn(&Port) -> Option<f64>;
         let families: [(&str, &str, Value); 8] = [
@@ -439,7 +439,7 @@ impl Fabric {
             for LastSlot { snapshot, is_fresh } in self.slots_with_ports() {
                 for port in &snapshot.ports {
                     let value = match name {
-                        // A port that does not answer has only this metric.
+                        // A port that does not answer has no other gauge.
                         "ibnet_port_up" => Some(if *is_fresh {
                             value(port).unwrap_or_default()
                         } else {
@@ -713,8 +713,8 @@ impl Fabric {
     }
 }
 
-/// Returns the labels of a port: the key (GUID and port number), then the name of its node. If the
-/// worker is a secondary sampler, there is also a label with the role.
+/// Returns the labels of a port: its key (GUID and port number) and the name of its node. For a
+/// secondary sampler, there is also a label with the role.
 fn labels(snapshot: &Snapshot, port: &Port) -> Labels {
     let identity = &port.identity;
     let node = label(&identity.node);
@@ -739,8 +739,8 @@ fn role_labels(snapshot: &Snapshot) -> Labels {
     ]
 }
 
-/// Returns the value of a label for a name that is not trusted. The encoder escapes what the format
-/// requires. Other characters that are not visible are escaped here, because people read the text.
+/// Returns the label value for an untrusted name. The encoder escapes what the format requires;
+/// this function also escapes invisible characters, because people read the text.
 fn label(text: &str) -> String {
     Printable(text).to_string()
 }

@@ -1,4 +1,4 @@
-//! Selection of the metric families that are served, and the names of all families.
+//! Selects the metric families that are served, and lists the names of all families.
 
 use std::collections::BTreeSet;
 
@@ -7,11 +7,11 @@ use ibnet_record::types::NodeKind;
 
 use super::names;
 
-/// The key `metrics.families`: patterns of family names, as `docs/metrics.md` lists them.
+/// The key `metrics.families`: patterns of the family names that `docs/metrics.md` lists.
 ///
 /// A family is served if its name matches a pattern without `!`, or if there is no such pattern.
-/// Exception: a family that matches a pattern with `!` is not served. `*` in a pattern matches any
-/// text. The order of the patterns has no meaning.
+/// A family that matches a pattern with `!` is never served. `*` in a pattern matches any text,
+/// and the order of the patterns has no meaning.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Families {
     included: Vec<String>,
@@ -68,8 +68,8 @@ fn matches(pattern: &str, name: &str) -> bool {
     name.ends_with(last)
 }
 
-/// Metric families of a switch, an HCA or a router, without the prefix. The counters come from the
-/// tables of the attributes.
+/// Metric families of a switch, an HCA or a router, without the prefix. The families of counters
+/// come from the tables of the attributes.
 const OF_KIND: [&str; 8] = [
     "port_rate_bytes_per_second",
     "port_raw_rate_bytes_per_second",
@@ -117,7 +117,7 @@ const OF_IBNET: [&str; 32] = [
     "up",
 ];
 
-/// Returns the names of all families, whatever counter groups and devices there are.
+/// Returns the names of all families that any counter groups and devices can have.
 fn all() -> BTreeSet<String> {
     let counters = Group::ALL
         .into_iter()

@@ -1,25 +1,24 @@
-//! Metrics for Prometheus. They are the results of the last slot of every HCA port worker, as
-//! OpenMetrics text over HTTP. (An HCA port worker is the thread that sends and receives MADs
-//! through one HCA port.) The endpoint is off unless [`Settings`] contain a listen address.
+//! Metrics for Prometheus: the results of the last slot of every HCA port worker, as OpenMetrics
+//! text over HTTP. (An HCA port worker is the thread that sends and receives MADs through one HCA
+//! port.) The endpoint is off unless [`Settings`] contain a listen address.
 //!
-//! 1. **A scrape delays no MAD.** After a slot, its worker copies the values into its own snapshot
-//!    and swaps a pointer. Workers and scrapes never wait for each other. The text of a slot is
-//!    made only once. All scrapes of this slot use the same text.
-//! 2. **Old values are never served.** Some counters are not queried in every slot. Such a counter
-//!    keeps its value until the slot in which it is queried again. A port that did not answer in
-//!    the last slot has no counters. Its `ibnet_port_up` is 0. If the next slot of a worker is
-//!    overdue, all of its ports have no counters, and its `ibnet_up` is 0.
-//! 3. **A port counts once.** The ports of a secondary sampler are served only if the configuration
-//!    requests it. They have the label `role`.
-//! 4. **Counters have the values of the devices.** They are cumulative, and data is in octets. They
+//! 1. **A scrape delays no MAD.** After a slot, its worker copies the values into its own
+//!    snapshot and swaps a pointer, so workers and scrapes never wait for each other. The text of
+//!    a slot is formatted only once, and shared by all scrapes of this slot.
+//! 2. **Old values are never served.** A counter that is not queried in every slot keeps its
+//!    value until the slot in which it is queried again. A port that did not answer in the last
+//!    slot has no counters, and its `ibnet_port_up` is 0. If the next slot of a worker is
+//!    overdue, none of its ports has counters, and its `ibnet_up` is 0.
+//! 3. **A port counts once.** The ports of a secondary sampler are served only if the
+//!    configuration requests it, and then have the label `role`.
+//! 4. **Counters have the values of the devices.** They are cumulative, and data is in bytes. They
 //!    can decrease, because other tools sometimes clear the counters of a device. Their names are
-//!    those of existing exporters, so that existing dashboards work. `docs/metrics.md` lists the
-//!    names.
+//!    those of existing exporters, so existing dashboards work; `docs/metrics.md` lists them.
 //! 5. **Access depends on the address.** Every user of this host can read metrics at a loopback
 //!    address. Any other address requires TLS and a password, or the key `plain_http` with the
 //!    networks that may read without TLS.
 //!
-//! This module reads no clock. The caller of [`Metrics::new`] provides one.
+//! This module reads no clock; the caller of [`Metrics::new`] provides one.
 
 mod encode;
 mod families;
@@ -49,14 +48,14 @@ pub use self::server::{Server, ServerError};
 pub use self::settings::{Access, Raw, Settings, SettingsError};
 pub use self::snapshot::WorkerMetrics;
 
-/// The peers of links by GUID. Each entry has the kind of the node, if the plan contains it, and
-/// the LID.
+/// The peers of links by GUID, each with the kind of its node, if the plan contains it, and its
+/// LID.
 pub type Peers = BTreeMap<Guid, (Option<NodeKind>, Lid)>;
 
-/// Returns the time since an arbitrary start. The time must not decrease.
+/// Returns the time since an arbitrary start. It must not decrease.
 pub type Clock = Box<dyn Fn() -> Duration + Send + Sync>;
 
-/// The part of the metrics that is served.
+/// Which metrics are served.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Content {
     /// Whether the ports of workers with the secondary role are served.
@@ -74,8 +73,8 @@ pub struct Metrics {
     rendered: Mutex<RenderedText>,
 }
 
-/// The last text in the variants that were requested, and the slots in it. For each slot: the time
-/// of its publication, and whether it was fresh.
+/// The text of the last slots, in the variants that were requested. `slots` identifies these
+/// slots: for each, the time of its publication, and whether it was fresh.
 #[derive(Default)]
 struct RenderedText {
     slots: Vec<(Duration, bool)>,
@@ -92,8 +91,8 @@ impl fmt::Debug for Metrics {
 }
 
 impl Metrics {
-    /// Creates metrics without workers. `clock` returns the times of publication. These times must
-    /// not decrease.
+    /// Creates metrics without workers. `clock` returns the times of publication, which must not
+    /// decrease.
     pub fn new(
         peers: Peers,
         content: Content,
@@ -108,7 +107,7 @@ impl Metrics {
         })
     }
 
-    /// Adds a worker. Scrapes get the slots of the worker until the returned handle is dropped.
+    /// Adds a worker, whose slots are served until the returned handle is dropped.
     pub fn worker(self: &Arc<Self>) -> WorkerMetrics {
         let (worker, shared) = WorkerMetrics::new(Arc::clone(self));
         lock(&self.workers).push(shared);
@@ -140,10 +139,10 @@ impl Metrics {
         .collect()
     }
 
-    /// Returns whether every worker finished a slot recently and its transport is open.
+    /// Returns whether every worker has finished a slot recently and its transport is open.
     ///
-    /// Ignores a worker before its first slot, for example after a reload. Returns `false` if no
-    /// worker has finished a slot.
+    /// A worker before its first slot, for example after a reload, does not count. Returns
+    /// `false` if no worker has finished a slot.
     pub fn is_healthy(&self) -> bool {
         let slots = self.last_slots();
         !slots.is_empty() && slots.iter().all(LastSlot::is_up)
@@ -157,7 +156,7 @@ impl Metrics {
         })
     }
 
-    /// Returns the metrics in this variant. A variant of a slot is made only once.
+    /// Returns the metrics in this variant. Each variant of a slot is formatted only once.
     pub fn page(&self, variant: Variant) -> Bytes {
         let last_slots = self.last_slots();
         let slots: Vec<_> = last_slots
@@ -173,7 +172,6 @@ impl Metrics {
                 content: Arc::clone(&self.content),
             }));
             let mut text = String::with_capacity(rendered.open_metrics.len());
-            // Writing to a String cannot fail.
             let _ = text::encode(&mut text, &registry);
             *rendered = RenderedText {
                 slots,
@@ -191,7 +189,7 @@ impl Metrics {
             .clone()
     }
 
-    /// Returns the size of the metrics, for people.
+    /// Describes the size of the metrics for a message.
     pub(crate) fn size(&self) -> String {
         let text = self.text();
         let series = text
@@ -228,8 +226,8 @@ impl LastSlot {
     }
 }
 
-/// Locks a mutex, even if it is poisoned. While these locks are held, values are only moved or
-/// copied. So a panic cannot leave a partly changed value.
+/// Locks a mutex, even if it is poisoned: values are only moved or copied under these locks, so a
+/// panic cannot leave a partly changed value.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

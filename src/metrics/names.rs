@@ -1,15 +1,14 @@
 //! Metric names of counters, without the prefix (`infiniband_switch_` or `infiniband_hca_`) and
 //! without the suffix `_total`.
 //!
-//! The names are those of `infiniband_exporter` by treydock, so that its dashboards work. If this
-//! exporter does not have a counter, the counter keeps its name in the records, with the prefix
-//! `port_`.
+//! The names are those of `infiniband_exporter` by treydock, so that its dashboards work. A counter
+//! that this exporter does not have keeps its name in the records, with the prefix `port_`.
 
 use std::borrow::Cow;
 
 use ibnet_record::attributes::Field;
 
-/// Counters with different names: name in records, name in metrics.
+/// Counters with different names: the name in records, then the name in metrics.
 const NAMES: [(&str, &str); 25] = [
     ("port_xmit_data_bytes", "port_transmit_data_bytes"),
     ("port_rcv_data_bytes", "port_receive_data_bytes"),
@@ -59,8 +58,8 @@ const NAMES: [(&str, &str); 25] = [
     ("port_rcv_flow_pkts", "port_receive_flow_packets"),
 ];
 
-/// A counter that `infiniband_exporter` spells differently, and the spelling of that exporter. Both
-/// names are served.
+/// A counter whose name `infiniband_exporter` spells differently, and that spelling. Both names
+/// are served.
 pub(super) const SECOND_SPELLING: (&str, &str) =
     ("port_dlid_mapping_errors", "port_dli_mapping_errors");
 
@@ -74,7 +73,7 @@ pub(super) fn of(field: &Field) -> Cow<'static, str> {
     }
 }
 
-/// Returns the name of the label that has the index of a value in an array: `sl`, `vl` or `lane`.
+/// Returns the name of the label that contains the index of an array element: `sl`, `vl` or `lane`.
 pub(super) fn index(field: &Field) -> &'static str {
     let by = ["sl", "vl", "lane"]
         .into_iter()

@@ -1,7 +1,7 @@
-//! The formats in which the metrics are served, and the choice of one by the headers of a request.
+//! The formats in which the metrics are served, and their choice by the headers of a request.
 //!
-//! A metric has the same name and the same value in both formats. Prometheus asks for OpenMetrics.
-//! A client that names no format gets the older text format, which every reader of metrics has.
+//! A metric has the same name and value in both formats. Prometheus requests OpenMetrics. A client
+//! that requests no format gets the older text format, which every consumer of metrics supports.
 
 use std::io::Write;
 
@@ -19,7 +19,7 @@ pub enum Format {
     Text,
 }
 
-/// Format and coding of a response.
+/// Format and content coding of a response.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Variant {
     /// Format of the text.
@@ -55,7 +55,7 @@ impl Variant {
         usize::from(self.format == Format::Text) * 2 + usize::from(self.gzip)
     }
 
-    /// Makes the response from OpenMetrics text.
+    /// Formats the response from OpenMetrics text.
     pub(super) fn of_open_metrics(self, open_metrics: Bytes) -> Bytes {
         let text = match self.format {
             Format::OpenMetrics => open_metrics,
@@ -75,9 +75,9 @@ impl Format {
     }
 }
 
-/// Returns the quality in thousandths that a header gives to the first of the names that it has.
-/// If the header has a name several times, its largest quality counts. Returns `None` if the header
-/// has none of the names.
+/// Returns the quality, in thousandths, that a header gives to the first of the names that it
+/// contains. If that name occurs several times, its max quality counts. Returns `None` if the
+/// header contains none of the names.
 fn quality(headers: &HeaderMap, header: &HeaderName, names: &[&str]) -> Option<u32> {
     let entries = || {
         let values = headers
@@ -100,8 +100,8 @@ fn quality(headers: &HeaderMap, header: &HeaderName, names: &[&str]) -> Option<u
     names.iter().find_map(of)
 }
 
-/// Returns the weight (`q=`) of the parameters of an entry in thousandths. A weight that is no
-/// number counts as 0.
+/// Returns the weight (`q=`) among the parameters of an entry, in thousandths. A weight that is
+/// not a number counts as 0.
 fn thousandths<'a>(mut parameters: impl Iterator<Item = &'a str>) -> u32 {
     let weight = parameters.find_map(|parameter| {
         let (key, value) = parameter.split_once('=')?;
@@ -114,12 +114,12 @@ fn thousandths<'a>(mut parameters: impl Iterator<Item = &'a str>) -> u32 {
 
 /// Converts OpenMetrics text to the Prometheus text format 0.0.4.
 ///
-/// There are two differences. The family of a counter has the suffix `_total` in the text format,
-/// and the text has no `# EOF`. The metrics of ibnet have neither exemplars nor time stamps, and no
-/// type that the text format lacks.
+/// There are two differences: in the text format, the family name of a counter has the suffix
+/// `_total`, and there is no `# EOF`. The metrics of ibnet have neither exemplars nor time
+/// stamps, and no type that the text format lacks.
 fn text_format(open_metrics: &str) -> String {
     let mut text = String::with_capacity(open_metrics.len() + open_metrics.len() / 64);
-    // The line `HELP` of a family comes before its line `TYPE`.
+    // The `HELP` line of a family precedes its `TYPE` line.
     let mut help: Option<(&str, &str)> = None;
     for line in open_metrics.lines().filter(|line| *line != "# EOF") {
         if let Some(rest) = line.strip_prefix("# HELP ") {
@@ -145,7 +145,6 @@ fn text_format(open_metrics: &str) -> String {
 /// Compresses with gzip, at its default level.
 fn compress(text: &[u8]) -> Bytes {
     let mut encoder = GzEncoder::new(Vec::with_capacity(text.len() / 8), Compression::default());
-    // Writing to a Vec cannot fail.
     let _ = encoder.write_all(text);
     encoder.finish().unwrap_or_default().into()
 }

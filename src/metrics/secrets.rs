@@ -1,6 +1,6 @@
 //! Access control of the metrics endpoint: certificate, key and password.
 //!
-//! The certificate, the key and the password are files. A file is read again when it has changed.
+//! Each of them is a file, which is read again when it has changed.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -23,14 +23,14 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use super::Settings;
 
-/// Smallest number of characters of a password. The server does not delay replies to wrong
-/// passwords. So the password must be long: a short one can be guessed.
+/// Min number of characters of a password. The server does not delay replies to wrong passwords,
+/// so a short one could be guessed.
 const SHORTEST_PASSWORD: usize = 16;
 
 /// User name of HTTP basic authentication.
 const USER: &str = "ibnet";
 
-/// One of the three files. Its text form is its configuration key without the name of the table.
+/// One of the three files. It is displayed as its configuration key without the name of the table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SecretFile {
     /// `tls_cert`.
@@ -51,7 +51,7 @@ impl fmt::Display for SecretFile {
     }
 }
 
-/// The configuration key of a file. Its text form has the name of the table, such as
+/// The configuration key of a file. It is displayed with the name of the table, such as
 /// `metrics.tls_cert`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SecretKey {
@@ -101,24 +101,24 @@ pub enum SecretsError {
         key: SecretKey,
         /// Path of the file.
         path: PathBuf,
-        /// Fault of the content.
+        /// What is wrong with the content.
         found: String,
     },
 }
 
-/// Contents of the certificate, key and password files, from their last successful reading.
+/// Contents of the certificate, key and password files, as they were last read successfully.
 pub struct Secrets {
     settings: Settings,
     stamps: Vec<Option<(SystemTime, u64)>>,
     tls: Option<TlsAcceptor>,
     password: Option<String>,
-    /// Whether the last reading failed. A failure is logged once.
+    /// Whether the last attempt to read failed. A failure is logged once.
     is_failing: bool,
 }
 
 impl fmt::Debug for Secrets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The password must not reach a log.
+        // The password must not get into a log.
         f.debug_struct("Secrets")
             .field("settings", &self.settings)
             .finish_non_exhaustive()
@@ -180,8 +180,7 @@ impl Secrets {
     }
 
     /// Returns whether the value of an `Authorization` header grants access: `Bearer` with the
-    /// password, or `Basic` with `ibnet:password`. Without a configured password every value grants
-    /// access.
+    /// password, or `Basic` with `ibnet:password`. If no password is configured, any value does.
     pub fn authorizes(&self, authorization: Option<&str>) -> bool {
         let Some(password) = &self.password else {
             return true;
@@ -203,7 +202,7 @@ impl Secrets {
     }
 }
 
-/// Returns modification time and size of each file.
+/// Returns the modification time and size of each file.
 fn stamps(settings: &Settings) -> Vec<Option<(SystemTime, u64)>> {
     let tls = settings.tls.iter().flat_map(|(cert, key)| [cert, key]);
     let stamp = |path: &PathBuf| {
@@ -214,14 +213,14 @@ fn stamps(settings: &Settings) -> Vec<Option<(SystemTime, u64)>> {
     tls.chain(&settings.password_file).map(stamp).collect()
 }
 
-/// Reads a file. Key and password files must not be accessible to other users.
+/// Reads a file. Other users must not have access to key and password files.
 fn read(key: SecretKey, path: &Path) -> Result<Vec<u8>, SecretsError> {
     let failed = |source| SecretsError::Io {
         key,
         path: path.to_owned(),
         source,
     };
-    // Opening a named pipe would wait for its other end, and so stop the server.
+    // Without this flag, opening a named pipe would wait for its other end and block the server.
     let file = File::options()
         .read(true)
         .custom_flags(OFlags::NONBLOCK.bits() as i32)

@@ -1,8 +1,8 @@
-//! The HTTP server for `/metrics` and `/healthz`. It runs on its own thread.
+//! The HTTP server for `/metrics` and `/healthz`, on its own thread.
 //!
-//! Each connection serves one request. [`http_limits`](crate::http_limits) bounds the number and the
-//! duration of connections: a connection whose request has no valid password never uses a place of
-//! one whose request has it. The size of a request is bounded too.
+//! Each connection serves one request. [`http_limits`](crate::http_limits) limits the number and
+//! the duration of connections, so that connections without a valid password never take the places
+//! of those with one. The size of a request is limited too.
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -28,13 +28,13 @@ use super::secrets::{Secrets, SecretsError};
 use super::{Metrics, Settings, lock};
 use crate::http_limits::{Gate, Limits, Visitor};
 
-/// Largest size of a request in octets.
+/// Max size of a request in bytes.
 const LONGEST_REQUEST: usize = 16 << 10;
 
-/// Pause after a failed accept, such as when no descriptors are left.
+/// Pause after a failed accept, for example when no descriptors are left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 
-/// Largest number of rejected addresses that are logged.
+/// Max number of rejected addresses that are logged.
 const MOST_REJECTED: usize = 64;
 
 const PLAIN: &str = "text/plain; charset=utf-8";
@@ -63,7 +63,7 @@ pub enum ServerError {
     Thread(#[source] io::Error),
 }
 
-/// A server whose address is bound. [`start`](Self::start) begins to serve.
+/// A server whose address is bound. [`start`](Self::start) starts to serve.
 pub struct Server {
     listener: TcpListener,
     settings: Settings,
@@ -75,7 +75,8 @@ pub struct Server {
 /// State shared by all connections.
 struct Endpoint {
     metrics: Arc<Metrics>,
-    /// Whether the configuration permits hosts of other networks without TLS and without a password.
+    /// Whether the configuration permits clients of other networks without TLS and without a
+    /// password.
     plain_http: bool,
     secrets: Mutex<Secrets>,
 }
@@ -103,7 +104,8 @@ impl Server {
         })
     }
 
-    /// Sets the limits of the connections. A test sets time limits that no slow machine exceeds.
+    /// Sets the limits of the connections. Tests set time limits that even a slow machine does
+    /// not exceed.
     #[must_use]
     pub fn with_limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
@@ -182,7 +184,7 @@ impl Server {
             }
             let connection = gate.connect(peer.ip()).await;
             let work = Arc::clone(&endpoint).handle_connection(stream, connection.visitor());
-            // Clients that are too slow or do not use TLS are dropped without a log message.
+            // Clients that are too slow or do not use TLS are disconnected without a log message.
             tokio::spawn(connection.run(work));
         }
     }
@@ -272,8 +274,8 @@ impl Endpoint {
             && !headers.get_all(header::HOST).iter().all(is_loopback_host)
         {
             // Protects against DNS rebinding: a hostile web site can make its own name resolve to
-            // the loopback address. Then a browser on this host sends the requests of this site to
-            // this server, but their `Host` header has the name of the site.
+            // the loopback address. A browser on this host then sends the requests of this site
+            // to this server, but their `Host` header contains the name of the site.
             return Some(Answer::plain(
                 StatusCode::MISDIRECTED_REQUEST,
                 "use localhost or a loopback address as the host name\n",
@@ -330,7 +332,7 @@ impl Endpoint {
 struct Answer {
     status: StatusCode,
     content: &'static str,
-    /// Variant of the metrics. `None` for any other page.
+    /// Variant of the metrics. `None` for all other answers.
     variant: Option<Variant>,
     body: Bytes,
 }

@@ -1,8 +1,8 @@
-//! The table `[metrics]` of the configuration. It has the listen address, and the access control
-//! for an address that other hosts can reach.
+//! The table `[metrics]` of the configuration: the listen address, and the access control for an
+//! address that other hosts can reach.
 //!
-//! Every HTTP server of this repository has the same keys of access control. [`Access::check`] checks
-//! them for all of them.
+//! Every HTTP server of this repository has the same keys for access control, which
+//! [`Access::check`] checks.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -36,7 +36,7 @@ pub struct Raw {
 /// The checked table.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Settings {
-    /// Start of the names of the keys in messages, such as `metrics.`.
+    /// Prefix of the keys in messages, such as `metrics.`.
     pub prefix: &'static str,
     /// Listen address and port. Port 0 means any free port.
     pub listen: SocketAddr,
@@ -44,10 +44,10 @@ pub struct Settings {
     pub tls: Option<(PathBuf, PathBuf)>,
     /// Path of the password file. `None` if no password is required.
     pub password_file: Option<PathBuf>,
-    /// Networks of the clients of a server without TLS. If there is one, the server accepts only
+    /// Networks whose clients may connect without TLS. If there is one, the server accepts only
     /// clients of these networks and of this host.
     pub plain_http: Vec<IpNet>,
-    /// The part of the metrics that is served.
+    /// Which metrics are served.
     pub content: Content,
 }
 
@@ -64,8 +64,8 @@ impl Settings {
     }
 }
 
-/// The settings of an HTTP server are not valid. The key `listen` of `[metrics]` has the name
-/// `metrics.listen` in messages. The prefix is then `metrics.`, and empty for keys outside of tables.
+/// The settings of an HTTP server are not valid. Messages name its keys with a prefix: `metrics.`
+/// for keys of `[metrics]`, such as `metrics.listen`, and none for keys outside of tables.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error, Diagnostic)]
 pub enum SettingsError {
     /// The listen address is not valid.
@@ -77,7 +77,7 @@ pub enum SettingsError {
         /// Value in the file.
         found: String,
     },
-    /// Other hosts can reach the address, and access control is not complete.
+    /// Other hosts can reach the address, but access control is incomplete.
     #[error(
         "cannot use {prefix}listen: other hosts can reach the address, and these keys are not set: {missing} (found {listen})"
     )]
@@ -85,7 +85,7 @@ pub enum SettingsError {
         "its clients can read host names and traffic: set {prefix}tls_cert, {prefix}tls_key and {prefix}password_file, or listen on 127.0.0.1 only, for example for an SSH tunnel"
     ))]
     Open {
-        /// Start of the names of the keys.
+        /// Prefix of the keys in messages.
         prefix: &'static str,
         /// Configured address.
         listen: SocketAddr,
@@ -103,7 +103,7 @@ pub enum SettingsError {
         /// Key that is not set.
         missing: String,
     },
-    /// A pattern of metric families matches none.
+    /// A pattern of metric families matches no family.
     #[error(
         "cannot use metrics.families: expected patterns that match metric families of ibnet (found {found:?})"
     )]
@@ -188,7 +188,7 @@ impl Raw {
 /// The keys of access control of an HTTP server. An empty string means "not set".
 #[derive(Debug)]
 pub struct Access<'a> {
-    /// Start of the names of the keys in messages, such as `metrics.`.
+    /// Prefix of the keys in messages, such as `metrics.`.
     pub prefix: &'static str,
     /// Listen address and port.
     pub listen: SocketAddr,
@@ -198,7 +198,7 @@ pub struct Access<'a> {
     pub tls_key: &'a str,
     /// Path of the password file.
     pub password_file: &'a str,
-    /// Networks of the clients of a server without TLS.
+    /// Networks whose clients may connect without TLS.
     pub plain_http: Vec<IpNet>,
 }
 
@@ -252,8 +252,8 @@ impl Access<'_> {
     }
 }
 
-/// Parses networks that are separated by commas. All addresses together are not a network: the key
-/// exists to limit who may connect.
+/// Parses networks that are separated by commas. A network of all addresses is rejected, because
+/// the key exists to limit who may connect.
 fn networks(text: &str) -> Result<Vec<IpNet>, SettingsError> {
     let parts = text.split(',').map(str::trim).filter(|_| !text.is_empty());
     let network = |part: &str| {

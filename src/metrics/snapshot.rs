@@ -1,7 +1,7 @@
 //! A snapshot of the last slot of one HCA port worker.
 //!
-//! There are two copies of the snapshot. The worker fills one copy while scrapes read the other
-//! one. Then the worker swaps a pointer.
+//! The snapshot has two copies: the worker fills one while scrapes read the other one, and then
+//! swaps a pointer.
 
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::time::Duration;
@@ -21,12 +21,12 @@ use crate::sweep::stats::{MAD_OCTETS_ON_LINK, Rejected};
 /// The last slot of a worker, shared with scrapes.
 pub(super) type Shared = Arc<Mutex<Option<Arc<Snapshot>>>>;
 
-/// Shortest time for which a peak is kept. So Prometheus sees every peak if it scrapes at least
+/// Min time for which a peak is kept, so that Prometheus sees every peak if it scrapes at least
 /// once a minute.
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// The next slot is overdue if the last one was published more than two intervals and this time
-/// ago.
+/// The next slot is overdue if the last one was published longer ago than two intervals plus this
+/// time.
 const OVERDUE_MARGIN: Duration = Duration::from_secs(1);
 
 /// One slot, and the totals of all slots of its worker.
@@ -37,7 +37,7 @@ pub(super) struct Snapshot {
     pub(super) sampler: String,
     pub(super) ca: String,
     pub(super) ca_port: PortNum,
-    /// `primary` or `secondary`. It distinguishes two workers on one HCA port.
+    /// `primary` or `secondary`, which distinguishes two workers on one HCA port.
     pub(super) role: &'static str,
     pub(super) interval: Duration,
     /// End of the slot in nanoseconds since 1970.
@@ -51,7 +51,7 @@ pub(super) struct Snapshot {
     pub(super) managers: Vec<SubnetManager>,
     pub(super) ports: Vec<Port>,
     pub(super) layout: Arc<Layout>,
-    /// For each port and family of [`Layout`], whether its value holds in this slot.
+    /// For each port and family of [`Layout`], whether its value is valid in this slot.
     present: Vec<bool>,
     /// Values of all families of each port, in the order of [`Layout`].
     values: Vec<u64>,
@@ -61,13 +61,13 @@ pub(super) struct Snapshot {
 #[derive(Clone, Debug)]
 pub(super) struct Port {
     pub(super) identity: PortIdentity,
-    /// Whether the port answered in this slot. A port whose link is down is queried less often. For
-    /// such a port, this is whether it answered the last query.
+    /// Whether the port answered in this slot. A port whose link is down is queried less often,
+    /// so for such a port this is whether it answered the last query.
     pub(super) is_up: bool,
     /// Whether the link is active. `None` before the first PortInfo reply.
     pub(super) active: Option<bool>,
     pub(super) shares: Shares,
-    /// Largest shares since the start of the previous [`WINDOW`].
+    /// Max shares since the start of the previous [`WINDOW`].
     pub(super) peaks: Shares,
     /// Number of saturated counters.
     pub(super) saturated: u32,
@@ -118,8 +118,8 @@ impl Distribution {
         self.buckets[bucket] += count;
     }
 
-    /// Adds the values of a histogram of nanoseconds. Each bucket of the histogram counts as one
-    /// value.
+    /// Adds the values of a histogram of nanoseconds. All values in one bucket of that histogram
+    /// are added as the upper bound of the bucket.
     fn add(&mut self, nanos: &Histogram<u64>) {
         for step in nanos.iter_recorded() {
             self.record(
@@ -130,7 +130,7 @@ impl Distribution {
     }
 }
 
-/// The families of counters, each once and in the order of the records, with the positions of their
+/// The counter families, each once and in the order of the records, with the positions of their
 /// values.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(super) struct Layout {
@@ -148,7 +148,7 @@ pub(super) struct Family {
     pub(super) name: String,
     /// IBA name and unit.
     pub(super) help: String,
-    /// Name of the label that has the index of a value in an array. `None` for a single value.
+    /// Name of the label that contains the index of an array element. `None` for a single value.
     pub(super) index: Option<&'static str>,
     /// Name in the records.
     pub(super) json: &'static str,
@@ -233,12 +233,12 @@ impl Snapshot {
         self.role == Role::Secondary.as_str()
     }
 
-    /// Returns whether the next slot is not overdue.
+    /// Returns whether the next slot is not overdue yet.
     pub(super) fn is_fresh(&self, now: Duration) -> bool {
         now.saturating_sub(self.published) <= self.interval * 2 + OVERDUE_MARGIN
     }
 
-    /// Returns the values of a family, or `None` if they do not hold in this slot.
+    /// Returns the values of a family, or `None` if they are not valid in this slot.
     pub(super) fn values(&self, port: usize, family: usize) -> Option<&[u64]> {
         let Layout {
             families, width, ..
@@ -248,8 +248,8 @@ impl Snapshot {
         self.present[port * families.len() + family].then(|| &self.values[start..start + len])
     }
 
-    /// Replaces the content by a new slot. Allocates no memory while ports and counters stay the
-    /// same.
+    /// Replaces the content by a new slot. Allocates no memory while the ports and counters stay
+    /// the same.
     fn take(&mut self, report: SlotReport<'_>, totals: Totals, published: Duration) {
         if !self.layout.matches(report.columns) {
             self.layout = Arc::new(Layout::new(report.columns));
@@ -287,11 +287,12 @@ impl Snapshot {
         } = self;
         let mut columns = layout.columns.iter();
         let mut saturated = 0;
-        // While the port answers, a counter holds until its group is due again.
+        // While the port answers, the value of a counter stays valid until its group is due again.
         let (answered, held) = (port.reading.counters(all), port.reading.held_counters(all));
         let is_up = ports[index].is_up;
         for (field, raws) in answered.filter(|_| !is_up).chain(held.filter(|_| is_up)) {
-            // The counters and the columns of the layout have the same order.
+            // The counters and the columns of the layout have the same order, so this search only
+            // advances.
             let Some((.., place)) =
                 columns.find(|(json, width, _)| (*json, *width) == (field.json, field.width))
             else {
@@ -313,8 +314,7 @@ impl Snapshot {
     }
 }
 
-/// A worker publishes its slots with this handle. Dropping the handle removes the slots from the
-/// metrics.
+/// Publishes the slots of a worker. Dropping this handle removes the slots from the metrics.
 #[derive(Debug)]
 pub struct WorkerMetrics {
     metrics: Arc<Metrics>,
@@ -325,7 +325,7 @@ pub struct WorkerMetrics {
     peaks: Peaks,
 }
 
-/// Largest shares of each port, in the present window and in the previous one.
+/// Max shares of each port, in the current window and in the previous one.
 #[derive(Debug, Default)]
 struct Peaks {
     began: Duration,
@@ -349,15 +349,15 @@ impl WorkerMetrics {
 
     /// Publishes a slot without waiting.
     ///
-    /// If a scrape holds the lock at this moment, this slot is not published. The next slot is
-    /// tried again.
+    /// If a scrape holds the lock at this moment, this slot is skipped, and the next slot is
+    /// published.
     pub fn publish(&mut self, report: SlotReport<'_>) {
         self.totals.add(report);
         let mut next = self
             .spare
             .take()
             .unwrap_or_else(|| Arc::new(Snapshot::new(report)));
-        // A scrape that lasts longer than a slot can still read the spare copy. Then the copy is
+        // A scrape that lasts longer than a slot may still read the spare copy, which is then
         // cloned.
         let snapshot = Arc::make_mut(&mut next);
         snapshot.take(report, self.totals, self.metrics.now());
@@ -455,7 +455,7 @@ impl Port {
         } = report;
         self.is_up = match sample.status {
             Status::Ok | Status::Late => true,
-            // Such a port is queried less often than once a slot, so its last answer counts.
+            // Such a port is queried less often than once per slot, so its last answer counts.
             Status::Down => reading.holds_any(),
             _ => false,
         };

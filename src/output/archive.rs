@@ -1,8 +1,8 @@
 //! Rotated files: their names, their compression, and the removal of the oldest files.
 //!
-//! At a rotation, `lines.jsonl` gets the name `lines-20261121T131144Z.jsonl`, with the time of the
-//! rotation. After compression its name is `lines-20261121T131144Z.jsonl.zst`. The pattern
-//! `lines*.jsonl*` matches all these files, in order of time.
+//! At a rotation, `lines.jsonl` is renamed to `lines-20261121T131144Z.jsonl`, after the time of
+//! the rotation. Compression then turns it into `lines-20261121T131144Z.jsonl.zst`. The pattern
+//! `lines*.jsonl*` matches all of these files, and sorts them by time.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -15,17 +15,17 @@ use std::time::{Duration, UNIX_EPOCH};
 use super::options::FileOptions;
 use super::retention::{Limits, Outdated, Rotated};
 
-/// Default level of zstd. It compresses records to about one tenth of their size. The speed is some
-/// hundred megabytes per second.
+/// Default level of zstd. It compresses records to about one tenth of their size, at some hundred
+/// megabytes per second.
 const LEVEL: i32 = 3;
 
-/// Nice value of the compressing thread.
+/// Nice value of the compressing thread: the lowest priority.
 const LEAST_PRIORITY: i32 = 19;
 
 const COMPRESSED: &str = ".zst";
 
-/// Ending of a file that is being compressed. If a killed program left such a file, it is
-/// overwritten.
+/// Ending of a file that is being compressed. Such a file is overwritten if a killed program left
+/// it.
 const PARTIAL: &str = ".zst.part";
 
 /// The rotated files of an output file.
@@ -87,7 +87,7 @@ impl Archive {
         }
     }
 
-    /// Renames the file. The new name contains the time `ts`, in nanoseconds since 1970 (UTC).
+    /// Renames the file; the new name contains the time `ts`, in nanoseconds since 1970 (UTC).
     pub(super) fn rotate(&mut self, ts: u64) -> io::Result<()> {
         let to = self.files.folder.join(self.files.free_name(ts));
         fs::rename(&self.files.path, &to)?;
@@ -105,7 +105,7 @@ impl Archive {
             let files = self.files.clone();
             let work = move || {
                 // Compression must not delay the threads that send MADs. On Linux the nice value
-                // applies to this thread only. A failure is harmless.
+                // applies to this thread only, and a failure is harmless.
                 let _ = rustix::process::setpriority_process(
                     Some(rustix::thread::gettid()),
                     LEAST_PRIORITY,
@@ -133,7 +133,6 @@ impl Archive {
 }
 
 impl Files {
-    /// Returns a name that no rotated file has.
     fn free_name(&self, ts: u64) -> String {
         let (stem, extension) = self.name_parts();
         let stamp = stamp(ts);
@@ -143,7 +142,7 @@ impl Files {
                 .any(|name| self.folder.join(name).exists())
         };
         let first = format!("{stem}-{stamp}{extension}");
-        // If there are several rotations within one second, a number is added to the name.
+        // The second rotation within one second, and later ones, have a number after the time.
         let others = (1..).map(|count: u32| format!("{stem}-{stamp}-{count:03}{extension}"));
         std::iter::once(first.clone())
             .chain(others)
@@ -151,7 +150,7 @@ impl Files {
             .unwrap_or(first)
     }
 
-    /// Returns the name of the file without its extension, and the extension with its dot.
+    /// Returns the file name without its extension, and the extension with its dot.
     fn name_parts(&self) -> (String, String) {
         let text = |part: Option<&std::ffi::OsStr>| {
             part.unwrap_or_default().to_string_lossy().into_owned()
@@ -182,7 +181,7 @@ impl Files {
             .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
             .filter(is_ours)
             .collect();
-        // Names are sorted by time and number. The ending of compressed files does not count.
+        // Names sort by time and number, whether the files are compressed or not.
         let time = |name: &str| {
             let name = name.strip_suffix(COMPRESSED).unwrap_or(name);
             name.strip_suffix(&extension).unwrap_or(name).to_owned()
@@ -191,8 +190,8 @@ impl Files {
         names
     }
 
-    /// Removes the files beyond the limits. `closed` is the time in nanoseconds since 1970 at which
-    /// a file was closed. Without it, the limit of the age does not count.
+    /// Removes the files beyond the limits. `closed` is the time, in nanoseconds since 1970, at
+    /// which a file was closed; without it, the age limit is not applied.
     fn remove_outdated(&self, closed: Option<u64>) {
         let facts = |name: String| {
             let path = self.folder.join(name);
@@ -216,7 +215,7 @@ impl Files {
         }
         for path in &paths[..now] {
             match fs::remove_file(path) {
-                // The compressing thread removes files too.
+                // The compressing thread removes files too, so a file may already be gone.
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
                     tracing::warn!(path = %path.display(), %error, "cannot remove an old file; it keeps using space on the disk");
                 }
@@ -226,7 +225,7 @@ impl Files {
     }
 }
 
-/// Replaces a file by a compressed one. The compressed file gets its name when it is complete.
+/// Replaces a file by a compressed one, which gets its final name only when it is complete.
 fn compress(path: &Path) -> io::Result<()> {
     let with = |ending: &str| {
         let mut name = path.as_os_str().to_owned();
@@ -235,7 +234,7 @@ fn compress(path: &Path) -> io::Result<()> {
     };
     let (partial, whole) = (with(PARTIAL), with(COMPRESSED));
     let from = match File::open(path) {
-        // The file was one of the oldest and has been removed in the meantime.
+        // The file was one of the oldest, and was removed in the meantime.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         file => file?,
     };
@@ -261,8 +260,7 @@ fn compress(path: &Path) -> io::Result<()> {
     fs::remove_file(path)
 }
 
-/// Compresses a file. The frame has a checksum, so that a reader detects octets that the disk
-/// changed.
+/// Compresses a file. The frame has a checksum, so a reader detects bytes that the disk changed.
 fn encode(mut from: File, to: &File) -> io::Result<()> {
     let mut encoder = zstd::Encoder::new(to, LEVEL)?;
     encoder.include_checksum(true)?;
@@ -278,7 +276,7 @@ fn stamp(ts: u64) -> String {
         .replace(['-', ':'], "")
 }
 
-/// Returns whether a text is such a time, with or without a number after it.
+/// Returns whether a text is such a time, with or without a number after it (`-001`).
 fn is_stamp(text: &str) -> bool {
     let is = |text: &str, pattern: &str| {
         let fits = |(c, p): (char, char)| if p == '0' { c.is_ascii_digit() } else { c == p };

@@ -1,9 +1,9 @@
-//! Records that wait for the readers of a socket. All readers share them.
+//! Records that wait for the readers of a socket, shared by all readers.
 //!
-//! Each slot is in memory only once, whatever the number of readers. A reader has a position in the
-//! records. It copies about [`PIECE`] octets at a time. The oldest slots are removed when all
-//! readers have them, or when the records exceed the limit. A reader that loses records in this way
-//! receives a `lines_lost` event with their number before its next record.
+//! Each slot is in memory only once, however many readers there are: a reader is just a position
+//! in the records, and copies about [`PIECE`] bytes at a time. The oldest slots are removed when
+//! all readers have copied them, or when the records exceed the limit. A reader that loses
+//! records in this way receives a `lines_lost` event with their number before its next record.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -15,17 +15,17 @@ use super::fullness::Fullness;
 use super::queue::{SourceId, octets};
 use super::stream::write_start;
 
-/// Number of octets that a reader copies at a time. The last copied record may exceed this number.
+/// Number of bytes that a reader copies at a time. The last copied record may exceed it.
 pub(super) const PIECE: usize = 32 << 10;
 
 /// Records that at least one reader has not received yet.
 #[derive(Debug)]
 pub(super) struct Backlog {
-    /// Largest number of octets. A single slot may exceed this number.
+    /// Max number of bytes. A single slot may exceed it.
     bound: u64,
     octets: u64,
     entries: VecDeque<Entry>,
-    /// Number of the first entry.
+    /// Sequence number of the first entry.
     first: u64,
     readers: BTreeMap<u32, Reader>,
 }
@@ -43,11 +43,11 @@ enum Entry {
 struct Reader {
     /// Name for the log.
     name: String,
-    /// Number of the reader's connection. It is `file_seq` in the `start` records of the reader.
+    /// Sequence number of the reader's connection, which is `file_seq` in its `start` records.
     seq: u32,
-    /// Number of the next entry.
+    /// Sequence number of the next entry.
     entry: u64,
-    /// Number of records of the next entry that the reader has already taken.
+    /// Number of records of the next entry that the reader has already copied.
     taken: u64,
     /// `start` records to write before the next record.
     starts: Vec<(SourceId, Arc<Start<String>>)>,
@@ -55,8 +55,8 @@ struct Reader {
     lost: u64,
     /// Number of records that events have reported since the last `sweep` record.
     unswept: u64,
-    /// Number of records in the piece that the reader is writing. Records whose loss is reported in
-    /// this piece count too.
+    /// Number of records in the piece that the reader is writing, including the records whose
+    /// loss the piece reports.
     in_flight: u64,
     /// What the log has reported about records that the reader lost.
     fullness: Fullness,
@@ -91,7 +91,6 @@ impl Backlog {
         self.readers.insert(seq, reader);
     }
 
-    /// Removes a reader.
     pub(super) fn disconnect(&mut self, seq: u32) {
         self.readers.remove(&seq);
     }
@@ -129,7 +128,7 @@ impl Backlog {
         }
     }
 
-    /// Returns the number of records that the connected readers have not received. It includes lost
+    /// Returns the number of records that the connected readers have not received, including lost
     /// records that no event has reported.
     pub(super) fn unwritten(&self) -> u64 {
         let waiting = |reader: &Reader| {
@@ -159,7 +158,8 @@ impl Backlog {
         }
     }
 
-    /// Removes the first entry. A reader that has not taken the whole entry loses the rest of it.
+    /// Removes the first entry. A reader that has copied only a part of the entry, or nothing,
+    /// loses the rest.
     fn remove_first(&mut self) {
         let Some(entry) = self.entries.pop_front() else {
             return;
@@ -180,7 +180,7 @@ impl Backlog {
 impl Entry {
     fn octets(&self) -> u64 {
         match self {
-            // This is about the size of the record.
+            // About the size of a `start` record.
             Self::Start(..) => 1024,
             Self::Lines(batch, _) => octets(batch),
         }
@@ -222,11 +222,10 @@ impl Reader {
         }
     }
 
-    /// Writes records of a batch until the text has [`PIECE`] octets.
+    /// Writes records of a batch until the text has [`PIECE`] bytes.
     fn write_lines(&mut self, batch: &Batch, dropped: u64, text: &mut Vec<u8>) {
         if self.taken == 0 {
-            // The dropped records come first. They count as taken, because they are now counted in
-            // `lost`.
+            // The dropped records come first. They count as taken, because `lost` now counts them.
             (self.lost, self.taken) = (self.lost + dropped, dropped);
             let before = text.len();
             if self.lost > 0 {

@@ -1,9 +1,8 @@
-//! A batch: the records of one slot, on their way from the driver to the outputs.
+//! A *batch*: the records of one slot, which the driver hands to all outputs.
 //!
-//! Most records are the same for all outputs, so the batch has them as text. Two records differ
-//! between outputs, because they contain the number of records that this output dropped: the
-//! `sweep` record and the `lines_lost` event. The batch has these two records as values, and each
-//! output makes its own text from them.
+//! Most records are the same for all outputs, so the batch has them as text. The exceptions are
+//! the `sweep` record and the `lines_lost` event: they contain the number of records that one
+//! output dropped, so the batch has them as values, and each output formats its own text.
 
 use ibnet_record::reader::Type;
 use ibnet_record::{EventRecord, SweepRecord};
@@ -14,18 +13,18 @@ use serde::Serialize;
 pub struct Batch {
     /// Records as JSON lines, each with its line feed.
     pub bytes: Vec<u8>,
-    /// End of each record in `bytes`, and its type. The NATS output makes one message from each
-    /// record.
+    /// End of each record in `bytes`, and its type. The NATS output uses them to make one message
+    /// of each record.
     pub records: Vec<(usize, Type)>,
     /// Number of records, including the record in `sweep`.
     pub lines: u64,
-    /// Time at which the batch was made, in nanoseconds since 1970 (UTC). File rotation uses this
-    /// time.
+    /// Time at which the batch was made, in nanoseconds since 1970 (UTC). The file output rotates
+    /// by this time.
     pub ts: u64,
-    /// `sweep` record, and its place: the number of octets of `bytes` before this record. The
-    /// output sets the field `lines_lost` of the record.
+    /// The `sweep` record and its position: the number of bytes of `bytes` before this record.
+    /// Each output sets the record's field `lines_lost`.
     pub sweep: Option<(usize, SweepRecord<String>)>,
-    /// Event that the output writes before the batch if it dropped records. The output sets
+    /// Event that an output writes before the batch if it has dropped records. The output sets
     /// `detail`.
     pub gap: Option<EventRecord<String>>,
 }
@@ -38,7 +37,7 @@ impl Batch {
         self.lines += 1;
     }
 
-    /// Returns an empty batch with space for the same number of records.
+    /// Returns an empty batch that has space for the same number of records.
     pub(crate) fn next(&self) -> Self {
         let (bytes, records) = (
             Vec::with_capacity(self.bytes.len()),
@@ -52,7 +51,7 @@ impl Batch {
     }
 
     /// Appends the records to `to`. `dropped` is the number of records that were dropped before
-    /// them. `ends` receives the end of each record in `to`, and its type.
+    /// them. `ends` receives the type of each record and its end in `to`.
     pub(super) fn write(&self, dropped: u64, to: &mut Vec<u8>, ends: &mut Vec<(usize, Type)>) {
         let at = self
             .sweep
@@ -93,19 +92,20 @@ impl Batch {
         self.records.len() as u64 + u64::from(self.sweep.is_some())
     }
 
-    /// Returns the place of the `sweep` record among the records.
+    /// Returns the index of the `sweep` record among the records.
     pub(super) fn place_of_sweep(&self) -> Option<u64> {
         let (at, _) = self.sweep.as_ref()?;
         Some(self.records.partition_point(|(end, _)| *end <= *at) as u64)
     }
 
-    /// Appends records from the record `from` on, until `to` has `most` octets. The `sweep` record
-    /// reports `dropped` records. Returns the number of the first record that was not appended.
+    /// Appends records, beginning with record `from`, until `to` has `most` bytes. The `sweep`
+    /// record reports `dropped` records. Returns the index of the first record that was not
+    /// appended.
     pub(super) fn write_from(&self, from: u64, dropped: u64, most: usize, to: &mut Vec<u8>) -> u64 {
         let place = self.place_of_sweep();
         let mut next = from;
         while next < self.items() && to.len() < most {
-            // The number of the record in `records`.
+            // The index in `records`, which does not contain the `sweep` record.
             let index = (next - u64::from(place.is_some_and(|place| place < next))) as usize;
             match &self.sweep {
                 Some((_, sweep)) if place == Some(next) => ibnet_record::write(
@@ -129,7 +129,8 @@ impl Batch {
         next
     }
 
-    /// Appends the event that reports dropped records. `ends` receives its end in `to`.
+    /// Appends the event that reports dropped records. `ends` receives its type and its end in
+    /// `to`.
     pub(super) fn write_gap(&self, dropped: u64, to: &mut Vec<u8>, ends: &mut Vec<(usize, Type)>) {
         if let Some(gap) = &self.gap {
             ibnet_record::write(
@@ -143,7 +144,7 @@ impl Batch {
         }
     }
 
-    /// Returns the number of octets that [`write`](Self::write) appends if no record was dropped.
+    /// Returns the number of bytes that [`write`](Self::write) appends if no record was dropped.
     pub(super) fn octets(&self) -> u64 {
         let mut sweep = Vec::new();
         self.sweep

@@ -1,5 +1,5 @@
-//! A durable consumer of a JetStream stream: the server keeps each message until its records are on
-//! the disk.
+//! A durable consumer of a JetStream stream. The server keeps each message until it is
+//! acknowledged, which a program does when the records of the message are on its disk.
 
 use std::time::Duration;
 
@@ -11,16 +11,16 @@ use async_nats::jetstream::stream::Stream;
 use futures_util::StreamExt;
 use serde_json::Value;
 
-/// Largest number of messages that are read at once.
+/// Max number of messages in one request.
 const MESSAGES: usize = 4096;
 
-/// Longest time to wait for messages.
+/// Max time to wait for messages.
 const WAIT: Duration = Duration::from_secs(1);
 
-/// Time after which the server delivers a message again that was not acknowledged.
+/// Time after which the server delivers an unacknowledged message again.
 const ACK_WAIT: Duration = Duration::from_secs(30);
 
-/// Settings of a consumer that decide which records it delivers, and how often.
+/// Settings that determine which records a consumer delivers, and how often.
 const SETTINGS: [&str; 5] = [
     "filter_subject",
     "filter_subjects",
@@ -29,7 +29,7 @@ const SETTINGS: [&str; 5] = [
     "max_deliver",
 ];
 
-/// A durable consumer.
+/// A durable consumer, and the max size of one request.
 #[derive(Debug)]
 pub struct Durable {
     consumer: PullConsumer,
@@ -39,27 +39,27 @@ pub struct Durable {
 /// Why a consumer cannot be used.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Unusable {
-    /// The server refused it, or did not answer.
+    /// The server refused the consumer, or did not answer.
     Server(String),
-    /// It would not deliver each record of the subjects until it is on the disk. The text names the
-    /// settings that differ.
+    /// The settings of an existing consumer do not guarantee that each record of the subject is
+    /// delivered until it is acknowledged. The text names the settings that differ.
     Settings(String),
 }
 
-/// What the server has for a consumer.
+/// Result of a request for messages.
 #[derive(Debug)]
 pub enum Next {
-    /// Messages. They must be acknowledged.
+    /// Messages, which must be acknowledged.
     Messages(Vec<Message>),
-    /// No message in the last second.
+    /// No message arrived within one second.
     Nothing,
-    /// No message that was not acknowledged.
+    /// The consumer has no message left, and all delivered ones are acknowledged.
     Empty,
 }
 
 impl Durable {
-    /// Opens the consumer with this name, or creates it. It delivers all records of the subject. At
-    /// most `octets` are read at once. A larger message is read alone.
+    /// Opens the consumer with this name, or creates it. It delivers all records of the subject.
+    /// One request returns at most `octets` bytes; a larger message is requested alone.
     ///
     /// # Errors
     /// Returns an error if the server refuses the consumer, or has one with other settings.
@@ -81,7 +81,7 @@ impl Durable {
         };
         let failed = |error: &dyn ToString| Unusable::Server(error.to_string());
         let wanted = serde_json::to_value(&config).map_err(|error| failed(&error))?;
-        // The server returns an existing consumer with its own settings.
+        // The server returns an existing consumer with the settings that this consumer has.
         let consumer = stream
             .get_or_create_consumer(name, config)
             .await
@@ -107,16 +107,18 @@ impl Durable {
         }
     }
 
-    /// Returns the next messages. The server does not answer a request for messages of a consumer
-    /// that is gone, so without messages it is asked whether the consumer is there.
+    /// Returns the next messages. The server does not answer requests for messages of a consumer
+    /// that no longer exists, so after a second without messages this function asks whether the
+    /// consumer exists.
     ///
     /// # Errors
-    /// Returns an error if the server is away, or if the consumer is gone.
+    /// Returns an error if the server is unreachable, or if the consumer no longer exists.
     pub async fn next(&mut self) -> Result<Next, String> {
         let usual = self.consumer.batch().max_messages(MESSAGES);
         let messages = match batch(usual.max_bytes(self.octets)).await {
             Ok(messages) => messages,
-            // A message of more octets is an error. Alone it has no limit but that of the server.
+            // A message with more bytes is reported as an error. Requested alone, it is limited
+            // by the server only.
             Err(_) => batch(self.consumer.batch().max_messages(1)).await?,
         };
         if !messages.is_empty() {
@@ -132,7 +134,7 @@ impl Durable {
     }
 }
 
-/// Acknowledges messages. Without the acknowledgement, the server delivers a message again.
+/// Acknowledges messages. The server delivers a message again if it receives no acknowledgement.
 ///
 /// # Errors
 /// Returns an error if the acknowledgements cannot be sent.
@@ -145,7 +147,7 @@ pub async fn acknowledge(client: &Client, messages: Vec<Message>) -> Result<(), 
     client.flush().await.map_err(|error| error.to_string())
 }
 
-/// Returns the next messages. Waits for at most [`WAIT`].
+/// Requests messages and waits for at most [`WAIT`].
 async fn batch(batch: BatchBuilder<'_>) -> Result<Vec<Message>, String> {
     let batch = batch.expires(WAIT).messages().await;
     let mut messages = batch.map_err(|error| error.to_string())?;
@@ -154,7 +156,7 @@ async fn batch(batch: BatchBuilder<'_>) -> Result<Vec<Message>, String> {
         match message {
             Ok(message) => all.push(message),
             Err(error) if all.is_empty() => return Err(error.to_string()),
-            // The next batch reports the error again.
+            // The next request reports the error again.
             Err(_) => break,
         }
     }

@@ -1,4 +1,4 @@
-//! Errors of opening an output.
+//! Reasons why an output cannot be opened.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ pub enum OutputError {
         #[source]
         source: io::Error,
     },
-    /// Another output writes to the file.
+    /// Another process or output already writes to the file.
     #[error("cannot write to {}: {locked}", Printable(&path.display().to_string()))]
     #[diagnostic(help(
         "stop the other writer, or give another file with -o FILE: two writers would mix their records"
@@ -35,7 +35,8 @@ pub enum OutputError {
         locked: String,
     },
     /// Standard output was closed when the program started, or is open for reading only. A
-    /// `/dev/null` that is open for reading and writing looks the same.
+    /// `/dev/null` that is open for reading and writing cannot be distinguished from a closed
+    /// descriptor.
     #[error(
         "cannot write to standard output: it is closed, or is /dev/null opened for reading and writing"
     )]
@@ -53,8 +54,7 @@ pub enum OutputError {
         #[source]
         source: io::Error,
     },
-    /// The path of a Unix socket exists, and is no unused socket: it is another kind of file, or a
-    /// program listens on it.
+    /// The path of a Unix socket is in use: a program listens on it, or it is not a socket.
     #[error("cannot listen at {}: the path exists and is not an unused socket", Printable(&path.display().to_string()))]
     #[diagnostic(help(
         "stop the ibnet-sweep that listens there, remove the path, or give another `path` in this [[output]]"

@@ -1,8 +1,9 @@
-//! Handles the reader of a FIFO. A record that was written to a FIFO may not have been read yet.
+//! Handles FIFOs, where a record that has been written may not have been read yet.
 //!
-//! The kernel keeps up to a megabyte of a FIFO for its reader, and discards it when the last
-//! descriptor is closed. So at its end the output waits until the reader has all octets. It counts
-//! the records that no process can read any more, also while a full FIFO accepts no more.
+//! The kernel holds up to one megabyte of a FIFO for its reader, and discards it when the last
+//! descriptor is closed. Before the output ends, it therefore waits until the reader has
+//! everything. It counts the records that no process can read any more, also while it waits for a
+//! full FIFO.
 
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
@@ -17,26 +18,27 @@ use rustix::io::ioctl_fionread;
 
 use super::write_counted;
 
-/// Largest number of octets that a FIFO holds: the default of `/proc/sys/fs/pipe-max-size`.
+/// Max number of bytes that a FIFO holds: the default of `/proc/sys/fs/pipe-max-size`.
 const MOST: u64 = 1 << 20;
 
-/// Reason for unread records.
+/// Reason for unread records in the log and the result.
 const NO_READER: &str = "no process reads the FIFO";
 
-/// Pause between two checks of the FIFO. The kernel reports no event when a FIFO becomes empty.
+/// Pause between two checks whether the FIFO is empty, because the kernel reports no event for
+/// this.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Flags of the descriptor of a FIFO: a write to a full one does not block.
+/// Open flags of a FIFO: a write to a full one does not block.
 pub(super) const FLAGS: i32 = OFlags::NONBLOCK.bits() as i32;
 
 /// Time after which the records in a full FIFO are counted again, in nanoseconds. A reader can take
-/// less than a write needs.
+/// less than a write needs, and `poll` then reports nothing.
 const COUNT_AGAIN: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 100_000_000,
 };
 
-/// Sizes of the lines that a FIFO may still hold.
+/// Sizes of the lines that the FIFO may still hold.
 #[derive(Debug, Default)]
 pub(super) struct Fifo {
     lines: VecDeque<u64>,
@@ -45,8 +47,8 @@ pub(super) struct Fifo {
 }
 
 impl Fifo {
-    /// Writes a text. Waits while the FIFO is full, and passes the number of its earlier lines that
-    /// are not read to `unread`. Returns the number of octets that were written.
+    /// Writes a text, and returns the number of written bytes. While the FIFO is full, it waits
+    /// and passes the number of earlier lines that are not read yet to `unread`.
     pub(super) fn write(
         &mut self,
         mut file: &File,
@@ -59,12 +61,14 @@ impl Fifo {
             written += more;
             match result {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    // The records of this text still count as queued.
+                    // The records of this text still count as queued, so only those before it are
+                    // counted here.
                     let octets = ioctl_fionread(file)
                         .unwrap_or(0)
                         .saturating_sub(written as u64);
                     unread(if octets > 0 { self.lines_in(octets) } else { 0 });
-                    // An error of `poll`, such as a signal, only leads to the next write.
+                    // An error of `poll`, such as an interrupting signal, only leads to the next
+                    // write.
                     let _ = poll(&mut [PollFd::new(file, PollFlags::OUT)], Some(&COUNT_AGAIN));
                 }
                 result => break result,
@@ -74,7 +78,7 @@ impl Fifo {
         (written, result)
     }
 
-    /// Adds a text that was written.
+    /// Adds a text that was written, and removes lines that the FIFO can no longer hold.
     fn wrote(&mut self, text: &[u8]) {
         for line in text.split_inclusive(|octet| *octet == b'\n') {
             self.lines.push_back(line.len() as u64);
@@ -92,12 +96,12 @@ impl Fifo {
     }
 
     /// Waits until the reader has read everything, or until no process has the FIFO open for
-    /// reading. `unread` receives the number of lines that are not read, and the reason.
+    /// reading. `unread` receives the number of unread lines, and the reason.
     pub(super) fn wait(&self, file: File, path: &Path, unread: impl Fn(u64, &str)) {
-        // `file` is also open for reading, so it would count as a reader. A writer without it shows
-        // whether there is another reader.
+        // `file` is also open for reading, so it would count as a reader. A descriptor for
+        // writing only shows whether another reader exists.
         let Ok(writer) = writer(path) else {
-            // Another program has moved the FIFO, or it has no reader.
+            // Another program has moved the FIFO, or the FIFO has no reader.
             let lines = ioctl_fionread(&file)
                 .ok()
                 .filter(|octets| *octets > 0)
@@ -123,7 +127,7 @@ impl Fifo {
         unread(0, "");
     }
 
-    /// Returns the number of lines to which the last octets belong.
+    /// Returns the number of lines to which the last `octets` bytes belong.
     fn lines_in(&self, octets: u64) -> u64 {
         let ends = self.lines.iter().rev().scan(0, |sum, line| {
             *sum += line;

@@ -1,11 +1,10 @@
-//! The file output. It appends records to a file. To rotate the file, the output renames it and
-//! opens a new one. The output never truncates a file.
+//! The file output. It appends records to a file and never truncates it. To rotate the file, the
+//! output renames it and opens a new one.
 //!
-//! One program at a time writes to a file: the output holds an advisory lock (`flock`) on the file.
+//! An advisory lock (`flock`) ensures that only one program at a time writes to the file.
 //!
 //! Before each write, the output checks whether another program renamed, removed or truncated the
-//! file. In this case the output opens a new file with the same name. The new file begins with
-//! `start` records.
+//! file. If so, it opens a new file with the same name, which begins with `start` records.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -27,7 +26,7 @@ pub(super) struct FileOutput {
     archive: Archive,
     file: Option<Opened>,
     stream: Stream,
-    /// Whether the last rename failed and was logged.
+    /// Whether the last rename failed, and the log has reported this.
     cannot_rotate: bool,
 }
 
@@ -37,20 +36,19 @@ struct Opened {
     file: File,
     /// Device and inode.
     id: (u64, u64),
-    /// Whether the path is a regular file. Only regular files are rotated, not devices, pipes or
-    /// symbolic links.
+    /// Whether the path is a regular file. Devices, pipes and symbolic links are not rotated.
     is_file: bool,
-    /// Size in octets.
+    /// Size in bytes.
     length: u64,
-    /// Number of the rotation period of the last slot in the file.
+    /// Index of the rotation period to which the last slot in the file belongs.
     period: Option<u64>,
-    /// Records that the reader of a FIFO may not have read yet. `None` for other files.
+    /// Lines that the reader of a FIFO may not have read yet. `None` if the file is not a FIFO.
     fifo: Option<Fifo>,
 }
 
 impl FileOutput {
-    /// Opens the file, ends an incomplete last line, and compresses rotated files of an earlier
-    /// run.
+    /// Opens the file, ends an incomplete last line, and compresses files that an earlier run
+    /// rotated.
     pub(super) fn open(options: FileOptions) -> io::Result<Self> {
         let archive = Archive::new(&options);
         let mut output = Self {
@@ -65,7 +63,8 @@ impl FileOutput {
         Ok(output)
     }
 
-    /// Writes until all outlets are dropped. Then waits until the reader of a FIFO has all records.
+    /// Writes until all outlets are dropped, and then waits until the reader of a FIFO has all
+    /// records.
     pub(super) fn run(mut self, mut inbox: Inbox) {
         while let Some(message) = inbox.wait() {
             self.take(&message, &inbox);
@@ -80,7 +79,7 @@ impl FileOutput {
         {
             fifo.wait(file, &self.options.path, |unread, why| {
                 inbox.set_unreported(unreported + unread);
-                // The program reports the reason at its end.
+                // The program reports the reason when it ends.
                 let _ = unread > 0 && inbox.failed(why);
             });
         }
@@ -95,11 +94,12 @@ impl FileOutput {
         }
         let unreported = self.stream.unreported();
         let (written, result) = match &mut self.file {
-            // While the FIFO is full, the program can end: then the records in it are lost too.
+            // The program can end while the FIFO is full; the records in the FIFO are then lost
+            // too.
             Some(file) => file.write(self.stream.text(), |unread| {
                 inbox.set_unreported(unreported + unread);
             }),
-            // The reason was logged when the file could not be opened.
+            // The log has reported the reason when the file could not be opened.
             None => (0, Ok(())),
         };
         self.stream.wrote(written);
@@ -114,7 +114,7 @@ impl FileOutput {
         }
     }
 
-    /// Rotates the file if it is due, and opens a new one if another program moved it.
+    /// Rotates the file if this is due, and opens a new one if another program moved the file.
     fn check_file(&mut self, ts: u64, message: &Message, inbox: &Inbox) {
         let path = &self.options.path;
         if let Some(Opened {
@@ -132,7 +132,7 @@ impl FileOutput {
                     }
                     *length = now.len();
                 }
-                // If the path cannot be examined, the open file stays in use.
+                // If the path cannot be examined, the output keeps the open file.
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {}
                 _ => {
                     tracing::info!(path = %path.display(), "another program moved the file; writing to a new one");
@@ -152,7 +152,7 @@ impl FileOutput {
         }
     }
 
-    /// Returns whether a new file is due before this message.
+    /// Returns whether the file must be rotated before this message is written.
     fn is_due(&self, ts: u64, message: &Message) -> bool {
         let Some(Opened {
             is_file: true,
@@ -170,7 +170,6 @@ impl FileOutput {
         is_old || self.options.rotate_octets.is_some_and(exceeds)
     }
 
-    /// Closes the file and renames it.
     fn rotate(&mut self, ts: u64) {
         match self.archive.rotate(ts) {
             Ok(()) => (self.file, self.cannot_rotate) = (None, false),
@@ -244,13 +243,13 @@ impl FileOutput {
     }
 }
 
-/// Returns the device and inode of a file. They stay the same if the file is renamed.
+/// Returns device and inode, which stay the same when the file is renamed.
 fn identity(metadata: &Metadata) -> (u64, u64) {
     (metadata.dev(), metadata.ino())
 }
 
 impl FileOptions {
-    /// Returns the number of the rotation period of a time.
+    /// Returns the index of the rotation period to which a time belongs.
     fn period(&self, ts: u64) -> Option<u64> {
         ts.checked_div(nanos(self.rotate_every?))
     }

@@ -1,8 +1,8 @@
-//! The threads of the outputs, and how they end when the program stops.
+//! Runs each output on its own thread, and ends the threads when the program stops.
 //!
-//! Some outputs cannot write, for example to a full pipe. Such an output must not delay the end of
-//! the program without limit. So a stop waits for the outputs for a given time. Then it reports for
-//! every output the number of records that were not written.
+//! An output that cannot write, for example to a full pipe, must not keep the program from
+//! ending. A stop therefore waits for the outputs only for a given time, the *drain time*, and
+//! then reports for each output how many records were not written.
 
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -14,15 +14,16 @@ use super::options::Kind;
 use super::queue::Stopper;
 use super::result::{End, Finished};
 
-/// Default time that outputs have to write the remaining records after a signal.
+/// Default drain time: how long outputs may write the remaining records after a signal.
 pub const DRAIN: Duration = Duration::from_secs(4);
 
-/// Time after the drain time in which outputs that wait for a peer write their records to the spool
-/// and return their counts. They need some milliseconds. On a busy host they may have to wait for a
-/// CPU, and records that are in the spool must not be reported as dropped.
+/// Time after the drain time in which outputs that wait for a peer move their records to the
+/// spool and return their counts. Some milliseconds are enough, except on a busy host where the
+/// outputs wait for a CPU; without the extra time, records that are in the spool could be
+/// reported as dropped.
 const LAST_COUNT: Duration = Duration::from_secs(1);
 
-/// Outputs that run on threads of their own.
+/// The running outputs, each on its own thread.
 #[derive(Debug)]
 pub struct Running {
     stoppers: Vec<Stopper>,
@@ -78,7 +79,7 @@ impl Running {
         Ok(Self { stoppers, board })
     }
 
-    /// Returns whether every output of these kinds has returned.
+    /// Returns whether all outputs of the selected kinds have returned.
     pub fn has_ended(&self, is_meant: impl Fn(Kind) -> bool) -> bool {
         let results = self.board.lock();
         results
@@ -87,8 +88,8 @@ impl Running {
             .all(|(result, stopper)| result.is_some() || !is_meant(stopper.kind()))
     }
 
-    /// Ends the outputs of these kinds even if records wait. An output that blocks in a write does
-    /// not end.
+    /// Ends the outputs of the selected kinds even if records wait. This does not end an output
+    /// that blocks in a write.
     pub fn abandon(&self, is_meant: impl Fn(Kind) -> bool) {
         for stopper in self
             .stoppers
@@ -100,11 +101,11 @@ impl Running {
         }
     }
 
-    /// Ends all outputs. Each output first writes the records that are in its queue. Returns when
-    /// all outputs have returned, or after the time `drain`. The result has one entry for each
-    /// output, in their order.
+    /// Ends all outputs, after each of them has written the records in its queue. Returns when
+    /// all outputs have returned, or when the time `drain` is over. The result has one entry per
+    /// output, in the same order.
     ///
-    /// `drain` is the rest of the drain time after a signal. The call blocks the thread.
+    /// `drain` is what is left of the drain time after a signal. The call blocks the thread.
     pub fn finish(self, drain: Duration) -> Vec<Finished> {
         self.stoppers.iter().for_each(Stopper::end);
         let results = self.board.wait(self.board.lock(), drain);
@@ -130,7 +131,7 @@ impl Board {
         self.results.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until all results are available, at most for this time.
+    /// Waits for at most this time until all results are available.
     fn wait<'a>(
         &'a self,
         results: MutexGuard<'a, Vec<Option<Finished>>>,
@@ -156,8 +157,8 @@ impl Drop for Posted {
     fn drop(&mut self) {
         let finished = self.finished.take().unwrap_or_else(|| {
             let finished = self.stopper.finished(End::Crashed);
-            // The error is logged now, because the result is used only when the program stops. That
-            // may be days later.
+            // The error is logged at once, because the result is used only when the program
+            // stops, which may be days later.
             tracing::error!(
                 output = %finished.name,
                 help = "restart ibnet-sweep, and report this bug in ibnet with the messages above",

@@ -1,12 +1,12 @@
-//! Frames of zstd one after another, of which a disk can damage some. The length of a damaged frame
-//! can be wrong, so reading continues at the next magic number.
+//! Reads a sequence of zstd frames in which a disk may have damaged some bytes. The length of a
+//! damaged frame can be wrong, so reading continues at the next magic number.
 
 use std::io;
 
 use zstd::bulk::Compressor;
 use zstd::zstd_safe::{self, CParameter};
 
-/// Returns a compressor whose frames have a checksum. `level` is a level of zstd, 1 to 22.
+/// Returns a compressor that adds a checksum to each frame. `level` is a level of zstd, 1 to 22.
 ///
 /// # Errors
 /// Returns the error of zstd.
@@ -16,15 +16,14 @@ pub fn compressor(level: i32) -> io::Result<Compressor<'static>> {
     Ok(compressor)
 }
 
-/// Returns the length of the first frame. `None` if its octets are not all there, or if there is
-/// no frame.
+/// Returns the length of the first frame, or `None` if the frame is incomplete or there is none.
 pub fn length(octets: &[u8]) -> Option<usize> {
     zstd_safe::find_frame_compressed_size(octets)
         .ok()
         .filter(|length| *length <= octets.len())
 }
 
-/// Returns the place behind a damaged frame at which another one may begin, or the end.
+/// Returns the position after a damaged frame at which the next frame may begin, or the end.
 pub fn next(octets: &[u8]) -> usize {
     let found = octets
         .get(1..)

@@ -1,19 +1,19 @@
-//! The log of a full buffer.
+//! Limits how often a full buffer is logged.
 //!
-//! While a buffer is full, it refuses some slots and accepts others, often in turns. So each of the
-//! two lines is logged at a change, but at most once a minute. The time is that of the records.
+//! A full buffer often refuses one slot and accepts the next one. Both changes have a message in
+//! the log, and each of the two messages appears at most once a minute, by the time of the records.
 
-/// Time between two equal lines, in nanoseconds.
+/// Min time between two equal messages, in nanoseconds.
 const QUIET: u64 = 60_000_000_000;
 
 /// What the log has reported about a buffer.
 #[derive(Debug, Default)]
 pub(super) struct Fullness {
-    /// Number of refused records that no line about accepted records has reported.
+    /// Number of refused records since the last message about accepted records.
     dropped: u64,
-    /// Time of the last line about refused records, in nanoseconds since 1970.
+    /// Time of the last message about refused records, in nanoseconds since 1970.
     full_at: Option<u64>,
-    /// Time of the last line about accepted records.
+    /// Time of the last message about accepted records.
     accepting_at: Option<u64>,
 }
 
@@ -43,7 +43,8 @@ impl Fullness {
     }
 }
 
-/// Returns whether a line is due at `ts`. If so, `last` becomes `ts`. The clock may be set back.
+/// Returns whether a message is due at `ts`, and then sets `last` to `ts`. The difference is
+/// absolute, because the clock may be set back.
 fn is_due(last: &mut Option<u64>, ts: u64) -> bool {
     let is_due = last.is_none_or(|last| ts.abs_diff(last) >= QUIET);
     if is_due {

@@ -1,10 +1,10 @@
-//! The advisory lock of a file. It ensures that a file has only one writer at a time.
+//! The advisory lock that ensures that a file has only one writer at a time.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 
-/// Error: another writer has the lock.
+/// Error: another writer has the lock. Contains its process id, if it is known.
 #[derive(Debug, thiserror::Error)]
 #[error("{} writes to the file", other(*.0))]
 pub(super) struct Locked(pub(super) Option<u32>);
@@ -17,8 +17,8 @@ fn other(pid: Option<u32>) -> String {
     }
 }
 
-/// Takes the lock of a file. The lock ends when the file is closed. If the file system has no
-/// locks, the file is used without a lock.
+/// Takes the lock of a file, which ends when the file is closed. On a file system without locks,
+/// the file is used without one.
 pub(super) fn exclusive(file: &File) -> io::Result<()> {
     match file.try_lock() {
         Ok(()) => Ok(()),
@@ -33,7 +33,7 @@ pub(super) fn exclusive(file: &File) -> io::Result<()> {
     }
 }
 
-/// Returns the process that has the lock, from `/proc/locks`.
+/// Returns the id of the process that has the lock, from `/proc/locks`.
 fn holder(file: &File) -> Option<u32> {
     let metadata = file.metadata().ok()?;
     let device = (
@@ -46,8 +46,8 @@ fn holder(file: &File) -> Option<u32> {
         .find_map(|line| holder_of(line, device, metadata.ino()))
 }
 
-/// Parses a line such as `1: FLOCK ADVISORY WRITE 1234 fe:01:5678 0 EOF`. Device numbers are
-/// hexadecimal. The process is 0 if it is in another namespace.
+/// Parses a line such as `1: FLOCK ADVISORY WRITE 1234 fe:01:5678 0 EOF`, whose device numbers
+/// are hexadecimal. The process id is 0 if the process is in another PID namespace.
 fn holder_of(line: &str, device: (u32, u32), inode: u64) -> Option<u32> {
     let mut words = line.split_whitespace().skip(1);
     if words.next()? != "FLOCK" {

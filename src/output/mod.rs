@@ -1,30 +1,30 @@
-//! Outputs: the destinations of the records. An output is standard output, a file, a socket with
-//! readers, or a NATS server.
+//! Outputs, the destinations of the records: standard output, a file, a socket with readers, or a
+//! NATS server.
 //!
-//! The driver (`sweep::driver`) makes the records of a slot. It gives them to the outputs as one
-//! *batch*, and never waits for an output. Each output has a thread, and a queue of
-//! [`Output::buffer`] octets. An output can be slow, full or unreachable. Its queue then becomes
-//! full, and the output *drops* the records that do not fit. Other outputs are not affected.
+//! For each slot, the driver (`sweep::driver`) hands its records to the outputs as one *batch*,
+//! and never waits for an output. Each output has its own thread, and a queue of
+//! [`Output::buffer`] bytes. If an output is slow, full or unreachable, its queue fills up, and
+//! this output alone *drops* the records that do not fit.
 //!
-//! An output reports the number of dropped records in its own stream. The number is in a
-//! `lines_lost` event before the next records, and in the next `sweep` record. When the program
-//! stops, [`Running::finish`] reports the number of records that were not written.
+//! An output reports the number of dropped records in its own stream: in a `lines_lost` event
+//! before the next records, and in the next `sweep` record. When the program stops,
+//! [`Running::finish`] reports how many records were not written.
 //!
 //! | module | contents |
 //! |---|---|
 //! | [`options`] | settings of an output |
-//! | [`finish`] | the threads, and the results at a stop |
-//! | `batch`, `queue` | the path of the records from the driver to the outputs |
+//! | [`finish`] | the threads of the outputs, and their results at a stop |
+//! | `batch`, `queue` | hand the records from the driver to the outputs |
 //! | `stream` | the text of one file or connection: `start` records, then whole lines |
 //! | `backlog` | the records that the readers of a socket share |
-//! | `fifo` | the wait for the reader of a FIFO at the end |
-//! | [`frames`] | frames of zstd in a damaged file |
-//! | `fullness` | the log of a full buffer |
+//! | `fifo` | waits for the reader of a FIFO before the output ends |
+//! | [`frames`] | reads the zstd frames of a damaged file |
+//! | `fullness` | logs that a buffer is full |
 //! | `lock` | the lock of a file |
-//! | `notices` | events of the outputs themselves |
-//! | `payload` | texts that can be compressed, in payloads of a NATS server |
-//! | `secret` | the file with the password of a server |
-//! | `test` | tests of an output before a sweep |
+//! | `notices` | events about the outputs themselves |
+//! | `payload` | compressed and plain payloads of NATS messages |
+//! | `secret` | reads the file with the password of a server |
+//! | `test` | tests an output before a sweep |
 //! | `stdout`, `file`, `archive`, `socket`, `nats`, `subject` | the outputs |
 
 use std::io::{self, Write};
@@ -86,7 +86,7 @@ pub use queue::Outlet;
 pub use result::{End, Finished};
 pub use test::Tested;
 
-/// An open output with the receiving half of its queue.
+/// An open output, with the receiving half of its queue.
 #[derive(Debug)]
 pub struct Writer {
     inbox: Inbox,
@@ -104,7 +104,7 @@ enum Open {
     Nats(Box<NatsOutput>),
 }
 
-/// Records in memory, at most [`BUFFER`] octets.
+/// The records of an output in memory ([`Destination::memory`]).
 #[derive(Debug)]
 pub struct Lines(std::sync::Mutex<(Inbox, Stream)>);
 
@@ -126,7 +126,7 @@ impl Lines {
     }
 }
 
-/// Opens all outputs. Returns the outlet to their queues, and one writer for each output.
+/// Opens all outputs. Returns the outlet, which sends to their queues, and one writer per output.
 ///
 /// # Errors
 /// Returns an error if an output cannot be opened, or if standard output is closed.
@@ -174,13 +174,14 @@ impl Output {
 }
 
 impl Destination {
-    /// Returns an outlet that keeps its records in memory, and the records.
+    /// Creates an outlet that keeps at most [`BUFFER`] bytes of records in memory, and returns it
+    /// with these records.
     pub fn memory() -> (Outlet, Lines) {
         Self::memory_of(BUFFER)
     }
 
-    /// Creates an outlet whose records stay in memory, at most `most` octets. More records are dropped and
-    /// counted.
+    /// Creates an outlet that keeps at most `most` bytes of records in memory. Further records
+    /// are dropped and counted.
     pub fn memory_of(most: u64) -> (Outlet, Lines) {
         let (queue, inbox) = queue(&"memory", Kind::File, most);
         (
@@ -201,8 +202,8 @@ impl Writer {
         self.kind
     }
 
-    /// Writes records until one of three things happens: all outlets are dropped, the output is
-    /// ended, or the reader closes the pipe of standard output.
+    /// Writes records until all outlets are dropped, the output is ended, or the reader of
+    /// standard output closes the pipe.
     pub fn run(self) -> Finished {
         let stopper = self.stopper();
         match self.open {
@@ -227,14 +228,12 @@ impl Writer {
         }
     }
 
-    /// Returns a handle that ends the output.
     fn stopper(&self) -> Stopper {
         self.inbox.stopper()
     }
 }
 
-/// Writes a text. Returns the number of written octets. Also returns the error if not all octets
-/// were written.
+/// Writes a text. Returns the number of written bytes, and an error if some bytes were not written.
 fn write_counted(to: &mut impl Write, text: &[u8]) -> (usize, io::Result<()>) {
     let mut written = 0;
     while written < text.len() {

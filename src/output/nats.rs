@@ -1,25 +1,24 @@
-//! The NATS output. Each message to a NATS server with JetStream is one record, or has the records
-//! of a slot. The output keeps a message until the server acknowledges it.
+//! The NATS output publishes to a server with JetStream. A message is one record, or contains the
+//! records of a slot; the output keeps it until the server acknowledges it.
 //!
-//! If the server is unreachable, the records wait in the queue, up to
-//! [`Output::buffer`](super::Output::buffer) octets, or in the spool on a disk. Records that do not
-//! fit are dropped and reported, as in every output.
+//! While the server is unreachable, records wait in the queue, up to
+//! [`Output::buffer`](super::Output::buffer) bytes, or in the spool on a disk. As in every
+//! output, records that do not fit are dropped and reported.
 //!
-//! If the server does not acknowledge a message, the output sends the message again with the same
-//! `Nats-Msg-Id`. The stream at the server then stores the message only once, if its duplicate
-//! window is long enough (two minutes by default). The administrator creates this stream, and sets
-//! its subjects, limits and storage. With [`NatsOptions::create`], the output creates a stream if
-//! there is none.
+//! A message without an acknowledgement is sent again with the same `Nats-Msg-Id`, so the stream
+//! at the server stores it only once, if the duplicate window of the stream is long enough (two
+//! minutes by default). The administrator creates this stream, and sets its subjects, limits and
+//! storage. With [`NatsOptions::create`], the output creates a stream if there is none.
 //!
-//! If the server sends more than a client can expect, or makes the client stop, the output replaces
-//! the client (`nats_guard`). No record is dropped by this.
+//! If the server sends more bytes than a correct server would, or the client stops, the output
+//! replaces the client (`nats_guard`) without dropping a record.
 //!
 //! | module | contents |
 //! |---|---|
 //! | `connection` | the client and its connection |
-//! | `message` | the messages: subjects, identifiers, sizes |
-//! | `publisher` | the way of the messages from the queue to the server |
-//! | `remote_stream` | the stream at the server: finding it, creating it |
+//! | `message` | the messages: subjects, ids, sizes |
+//! | `publisher` | publishes the messages of the queue until the server has acknowledged them |
+//! | `remote_stream` | finds or creates the stream at the server |
 //! | `spool` | the messages on a disk |
 
 use std::fmt;
@@ -47,10 +46,10 @@ mod spool;
 pub use connection::connect;
 pub(super) use remote_stream::test;
 
-/// Level of zstd for payloads: the fastest that compresses records to about one tenth.
+/// Level of zstd for payloads: the fastest one that compresses records to about one tenth.
 const LEVEL: i32 = 1;
 
-/// The output of a server.
+/// The output to a server.
 pub(super) struct NatsOutput {
     options: NatsOptions,
     runtime: Runtime,
@@ -66,8 +65,8 @@ impl fmt::Debug for NatsOutput {
 }
 
 impl NatsOutput {
-    /// Prepares the connection and opens the spool. An unreachable server is not an error, because
-    /// the client keeps trying.
+    /// Prepares the connection and opens the spool. An unreachable server is not an error,
+    /// because the client retries.
     pub(super) fn open(options: &NatsOptions) -> Result<Self, OutputError> {
         let runtime = new_runtime()?;
         let session = Session::open(options, &runtime)?;
@@ -107,8 +106,8 @@ impl NatsOutput {
         })
     }
 
-    /// Publishes until all outlets are dropped and every record is acknowledged, or until the drain
-    /// time of a stop ends.
+    /// Publishes until all outlets are dropped and every record is acknowledged, or until the
+    /// drain time of a stop ends.
     pub(super) fn run(self, mut inbox: Inbox) {
         let Self {
             options,
@@ -129,7 +128,7 @@ impl NatsOutput {
                 break;
             }
             publisher.log_replacement(ending);
-            // The tasks of the client end with their runtime, and their memory is freed.
+            // The tasks of the client end with their runtime, which frees their memory.
             runtime.shutdown_background();
             runtime = match new_runtime() {
                 Ok(runtime) => runtime,
@@ -150,7 +149,7 @@ impl NatsOutput {
             }
             match Session::open(&options, &runtime) {
                 Ok(session) => publisher.session = session,
-                // The old client has ended, so the next attempt follows.
+                // The old client has ended, so the loop tries to replace it again.
                 Err(error) => publisher.log_failure(&error.to_string(), &inbox),
             }
         }

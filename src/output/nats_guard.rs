@@ -1,8 +1,8 @@
 //! Bounds the memory that a NATS server can make this process use.
 //!
-//! The NATS client collects the octets of a message until the message is complete. It has no upper
-//! limit for the size of a message (async-nats 0.51). So a faulty or hostile server could announce
-//! a message of any size, and the process would keep all its octets.
+//! The NATS client (async-nats 0.51) collects the bytes of a message until it is complete,
+//! without an upper limit. A faulty or hostile server could announce a message of any size, and
+//! the process would keep all of its bytes.
 
 use std::future::poll_fn;
 use std::sync::atomic::Ordering;
@@ -11,15 +11,16 @@ use std::time::Duration;
 
 use async_nats::Statistics;
 
-/// Largest number of octets that the server may send between two messages. The server sends only
-/// acknowledgements, which have about 100 octets.
+/// Max number of bytes that the server may send between two messages. A correct server sends only
+/// acknowledgements, about 100 bytes each.
 pub(super) const MAX_FRAME: u64 = 16 << 20;
 
-/// Longest time between two checks while no octets arrive. While octets arrive, each turn of the
-/// runtime checks. So the server can exceed [`MAX_FRAME`] by the octets of this time and of a turn.
+/// Max time between two checks while no bytes arrive. While bytes arrive, every turn of the
+/// runtime checks. The server can therefore exceed [`MAX_FRAME`] by what it sends in this time
+/// and one turn.
 const CHECK: Duration = Duration::from_millis(20);
 
-/// Waits until the server has sent more than [`MAX_FRAME`] octets without a complete message.
+/// Waits until the server has sent more than [`MAX_FRAME`] bytes without a complete message.
 pub(crate) async fn oversized_frame(statistics: &Statistics) {
     let received = || {
         (
@@ -28,7 +29,7 @@ pub(crate) async fn oversized_frame(statistics: &Statistics) {
         )
     };
     let mut check = tokio::time::interval(CHECK);
-    // Counts after the last message, and at the last check.
+    // Message and byte counts after the last message, and at the last check.
     let mut message = received();
     let mut last = message;
     poll_fn(|context| {

@@ -1,5 +1,4 @@
-//! Events about the outputs themselves. They are written to all outputs together with the next
-//! records.
+//! Events about the outputs themselves. All outputs write them together with the next records.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,8 +11,8 @@ use super::batch::Batch;
 /// Events that wait for the next records.
 #[derive(Debug, Default)]
 pub(super) struct Notices {
-    /// Whether `waiting` has events. This makes the check fast, because batches are frequent and
-    /// events are rare.
+    /// Whether `waiting` has events. It avoids the lock, because batches are frequent and events
+    /// are rare.
     any: AtomicBool,
     /// Name and detail of each event.
     waiting: Mutex<Vec<(EventName, String)>>,
@@ -26,8 +25,8 @@ impl Notices {
         self.any.store(true, Ordering::Release);
     }
 
-    /// Appends the waiting events to a batch. Sampler, slot and role are copied from the gap event
-    /// of the batch. A batch without a gap event gets no event.
+    /// Appends the waiting events to a batch, with sampler, slot and role of the batch's gap
+    /// event. A batch without a gap event gets no event.
     pub(super) fn append_to(&self, batch: &mut Batch) {
         if !self.any.load(Ordering::Acquire) {
             return;

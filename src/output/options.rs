@@ -8,12 +8,12 @@ use std::time::Duration;
 /// Default of [`Output::buffer`]: 64 MiB.
 pub const BUFFER: u64 = 64 << 20;
 
-/// A destination of records with its buffer.
+/// An output: a destination of records, and the size of its buffer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Output {
-    /// Destination.
+    /// Where the records go.
     pub to: Destination,
-    /// Largest number of octets of records that wait for the destination.
+    /// Max number of bytes of records that wait for the destination.
     pub buffer: u64,
 }
 
@@ -24,7 +24,7 @@ pub enum Destination {
     Stdout,
     /// A file. Records are appended.
     File(FileOptions),
-    /// A socket. Every reader that connects receives the records.
+    /// A socket. Every connected reader receives the records.
     Listen(ListenOptions),
     /// A NATS server.
     Nats(NatsOptions),
@@ -48,10 +48,9 @@ pub enum Kind {
 pub struct FileOptions {
     /// Path of the file.
     pub path: PathBuf,
-    /// Size in octets at which the file is rotated.
+    /// Size in bytes at which the file is rotated. `None` means no limit.
     pub rotate_octets: Option<u64>,
-    /// Period of rotation: the file is rotated when the wall clock passes a multiple of this
-    /// period.
+    /// Rotation period: the file is rotated when the wall clock passes a multiple of it.
     pub rotate_every: Option<Duration>,
     /// Whether rotated files are compressed with zstd.
     pub compress: bool,
@@ -59,7 +58,7 @@ pub struct FileOptions {
     pub keep: Option<usize>,
     /// Age at which a rotated file is removed. `None` keeps files of any age.
     pub keep_age: Option<Duration>,
-    /// Largest size in octets of all rotated files together. `None` means no limit.
+    /// Max size of all rotated files together, in bytes. `None` means no limit.
     pub keep_total: Option<u64>,
 }
 
@@ -68,7 +67,7 @@ pub struct FileOptions {
 pub struct ListenOptions {
     /// Address of the socket.
     pub address: Address,
-    /// Largest number of readers at the same time.
+    /// Max number of simultaneous readers.
     pub readers: usize,
 }
 
@@ -91,22 +90,22 @@ pub struct NatsOptions {
     pub fabric: String,
     /// User name.
     pub user: Option<String>,
-    /// File with the password of the user. Without a user, the file has a token.
+    /// File with the password of the user, or with a token if there is no user.
     pub password_file: Option<PathBuf>,
     /// Credentials file as written by `nsc`.
     pub credentials: Option<PathBuf>,
-    /// File with certificates of authorities. One of them must have signed the server's
-    /// certificate. `None` for the authorities that the host trusts.
+    /// File with CA certificates, one of which must have signed the server's certificate. `None`
+    /// for the CAs that the host trusts.
     pub ca_file: Option<PathBuf>,
     /// Client certificate and its key, if the server requires one.
     pub certificate: Option<(PathBuf, PathBuf)>,
-    /// Contents of a message.
+    /// Whether a message contains one record or the records of a slot.
     pub batching: Batching,
     /// Whether payloads are compressed with zstd.
     pub compress: bool,
-    /// Whether a stream is created if none has the subjects.
+    /// Whether the output creates a stream if no stream has its subjects.
     pub create: bool,
-    /// Disk for the records that wait for the server. `None` keeps them in memory only.
+    /// Folder on a disk for the records that wait for the server. `None` keeps them in memory only.
     pub spool: Option<SpoolOptions>,
 }
 
@@ -120,12 +119,12 @@ pub enum Batching {
     Slot,
 }
 
-/// Settings of a spool: a folder with records that wait for a server.
+/// Settings of a spool, a folder with records that wait for a server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SpoolOptions {
-    /// Folder. Only one process at a time uses it.
+    /// Folder, which only one process at a time uses.
     pub folder: PathBuf,
-    /// Largest size in octets. The oldest records are dropped first.
+    /// Max size in bytes. If it is exceeded, the oldest records are dropped.
     pub most: u64,
 }
 
@@ -148,7 +147,7 @@ impl From<Destination> for Output {
 }
 
 impl Destination {
-    /// Reads `-` or an empty string as standard output, and any other text as the path of a file.
+    /// Parses `-` and an empty string as standard output, and any other text as the path of a file.
     pub fn parse(text: &str) -> Self {
         let file = || {
             Self::File(FileOptions {
@@ -165,10 +164,10 @@ impl Destination {
 }
 
 impl NatsOptions {
-    /// Returns the server's addresses without user names and passwords.
+    /// Returns the addresses of the server without user names and passwords.
     ///
-    /// A password may contain a comma, so everything before the last `@` is left out, except for
-    /// the scheme. The configuration refuses such addresses.
+    /// A password may contain a comma, so everything between the scheme and the last `@` is
+    /// removed. The configuration rejects such addresses.
     pub fn shown_server(&self) -> String {
         match self.server.rsplit_once('@') {
             Some((before, rest)) => {
@@ -184,7 +183,7 @@ impl NatsOptions {
         }
     }
 
-    /// Returns whether the program keeps a secret of this output in memory.
+    /// Returns whether this output keeps a secret in memory.
     pub fn has_secret(&self) -> bool {
         self.password_file.is_some() || self.credentials.is_some() || self.certificate.is_some()
     }

@@ -1,13 +1,13 @@
-//! Payloads of a NATS server: a text as it is, or compressed with zstd.
+//! Payloads of NATS messages: plain text, or text compressed with zstd.
 
 use std::borrow::Cow;
 use std::io::Read;
 
-/// First octets of a compressed payload (RFC 8878, section 3.1.1). No text begins with them.
+/// First bytes of a compressed payload (RFC 8878, section 3.1.1). No record begins with them.
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-/// Returns the text of a payload. Returns `None` if the payload is damaged, or if the decompressed
-/// text has more than `most` octets.
+/// Returns the text of a payload, or `None` if the payload is damaged or its text has more than
+/// `most` bytes.
 pub fn payload_text(payload: &[u8], most: u64) -> Option<Cow<'_, [u8]>> {
     if !payload.starts_with(&ZSTD) {
         return Some(Cow::Borrowed(payload));

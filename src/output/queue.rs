@@ -1,5 +1,5 @@
-//! The queues of the outputs. Each output has one, with a limit in octets. Adding records to a
-//! queue never blocks.
+//! The queues between the driver and the outputs. Each output has one, which is bounded in bytes;
+//! adding records to it never blocks.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -17,11 +17,12 @@ use super::notices::Notices;
 use super::options::Kind;
 use super::result::{End, Finished};
 
-/// Upper estimate of the octets of memory that a batch takes in addition to its lines.
+/// Upper estimate of the memory in bytes that a batch takes in addition to its lines.
 const OVERHEAD: u64 = 1024;
 
-/// Sender to the queues of all outputs. Each clone is a *source*: a sender of records with its own
-/// `start` record.
+/// Sends records to the queues of all outputs. Each clone is a *source*, such as one HCA port: it
+/// has its own `start` record, which describes the sampler and comes first in every file or
+/// connection.
 #[derive(Debug)]
 pub struct Outlet {
     queues: Arc<[Queue]>,
@@ -29,19 +30,19 @@ pub struct Outlet {
     source: SourceId,
     /// Number of records that did not fit into a queue, summed over the queues.
     refused: Arc<AtomicU64>,
-    /// Events of the outputs, which the next records carry.
+    /// Events about the outputs themselves. They are appended to the next batch.
     notices: Arc<Notices>,
 }
 
-/// Identifier of a source of records.
+/// Id of a source of records.
 pub(super) type SourceId = u32;
 
-/// Content of a queue.
+/// An entry of a queue.
 #[derive(Clone, Debug)]
 pub(super) enum Message {
     /// New `start` record of a source.
     Start(SourceId, Arc<Start<String>>),
-    /// Records, and the number of records that were dropped directly before them.
+    /// Records, and the number of records that were dropped immediately before them.
     Lines(
         #[cfg_attr(
             not(feature = "nats"),
@@ -53,18 +54,16 @@ pub(super) enum Message {
     ),
     /// A source ended.
     Gone(SourceId),
-    /// The output ends. It does not write later messages.
+    /// The output ends, and ignores all later messages.
     End,
 }
 
-/// Sending half of a queue.
 #[derive(Debug)]
 pub(super) struct Queue {
     sender: UnboundedSender<Message>,
     shared: Arc<Shared>,
 }
 
-/// Receiving half of a queue.
 #[derive(Debug)]
 pub(super) struct Inbox {
     receiver: UnboundedReceiver<Message>,
@@ -72,7 +71,7 @@ pub(super) struct Inbox {
     has_ended: bool,
 }
 
-/// Handle of another thread to end an output and to read its counts.
+/// Lets another thread end the output and read its counts.
 #[derive(Clone, Debug)]
 pub(super) struct Stopper {
     sender: WeakUnboundedSender<Message>,
@@ -85,9 +84,9 @@ struct Shared {
     /// Name of the output, for the log and the results.
     name: String,
     kind: Kind,
-    /// Largest number of octets in the queue.
+    /// Max number of bytes in the queue.
     bound: u64,
-    /// Current number of octets in the queue.
+    /// Current number of bytes in the queue.
     octets: AtomicU64,
     /// Number of records that did not fit since the last accepted records.
     refused: AtomicU64,
@@ -100,11 +99,11 @@ struct Shared {
     unreported: AtomicU64,
     /// Last error since the last success of the output.
     error: Mutex<Option<String>>,
-    /// When the drain time is over, wakes an output that waits for its peer (a server or a reader).
+    /// Wakes an output that waits for its peer (a server or a reader) when the drain time is over.
     abandoned: Notify,
 }
 
-/// Makes a queue for at most `bound` octets.
+/// Creates a queue for at most `bound` bytes.
 pub(super) fn queue(name: &impl fmt::Display, kind: Kind, bound: u64) -> (Queue, Inbox) {
     let (sender, receiver) = unbounded_channel();
     let shared = Arc::new(Shared {
@@ -144,8 +143,8 @@ impl Outlet {
         }
     }
 
-    /// Sets the `start` record of this source. This record is never dropped. Every later file or
-    /// connection starts with it. Each output sets its own `file_seq`.
+    /// Sets the `start` record of this source. It is never dropped, and every later file or
+    /// connection begins with it. Each output sets its own `file_seq`.
     pub fn start(&self, start: Start<String>) {
         let start = Arc::new(start);
         self.queues
@@ -153,8 +152,8 @@ impl Outlet {
             .for_each(|queue| queue.put(Message::Start(self.source, Arc::clone(&start))));
     }
 
-    /// Adds records to all queues without blocking. If a queue is full, its output drops the
-    /// records. It reports their number before the next records that it accepts.
+    /// Adds records to all queues without blocking. An output whose queue is full drops the
+    /// records, and reports their number before the next records that it accepts.
     pub fn offer(&self, mut batch: Batch) {
         self.notices.append_to(&mut batch);
         if batch.lines == 0 {
@@ -197,18 +196,17 @@ impl Drop for Outlet {
 }
 
 impl Queue {
-    /// Adds a message without checking the limit. Such messages are small and rare.
+    /// Adds a message without checking the limit, because such messages are small and rare.
     pub(super) fn put(&self, message: Message) {
         // An error means that the output has ended and does not need the message.
         let _ = self.sender.send(message);
     }
 
-    /// Adds records if they fit. Returns the number of refused records.
+    /// Adds records if they fit, and returns the number of refused records.
     pub(super) fn offer(&self, source: SourceId, batch: &Arc<Batch>) -> u64 {
         let shared = &*self.shared;
         if self.sender.is_closed() {
-            // The output has ended. The records count as not written, but not as records that did
-            // not fit.
+            // The output has ended, so the records count as not written, but not as refused.
             shared.refused.fetch_add(batch.lines, Ordering::Relaxed);
             return 0;
         }
@@ -232,20 +230,19 @@ impl Queue {
 }
 
 impl Stopper {
-    /// Returns the kind of the output.
     pub(super) fn kind(&self) -> Kind {
         self.shared.kind
     }
 
-    /// Ends the output after it has written the records that are in its queue now.
+    /// Ends the output after it has written the records that are now in its queue.
     pub(super) fn end(&self) {
         if let Some(sender) = self.sender.upgrade() {
             let _ = sender.send(Message::End);
         }
     }
 
-    /// Ends the output even if records wait in its queue. An output that blocks in a write does not
-    /// end.
+    /// Ends the output even if records wait in its queue. This does not end an output that blocks
+    /// in a write.
     pub(super) fn abandon(&self) {
         self.shared.abandoned.notify_one();
     }
@@ -255,8 +252,8 @@ impl Stopper {
         self.shared.abandoned.notified().await;
     }
 
-    /// Returns the number of records that the output has not written, and whose loss it has not yet
-    /// reported in a record.
+    /// Returns the number of records that the output has not written, and whose loss it has not
+    /// reported in a record either.
     pub(super) fn unwritten(&self) -> u64 {
         let Shared {
             refused,
@@ -270,7 +267,7 @@ impl Stopper {
             .fold(0, u64::saturating_add)
     }
 
-    /// Returns the result of the output with the end state `end` and the number of unwritten
+    /// Returns the result of the output: the final state `end`, and the number of unwritten
     /// records.
     pub(super) fn finished(&self, end: End) -> Finished {
         let blocked = || {
@@ -302,8 +299,7 @@ impl Inbox {
         self.took(message)
     }
 
-    /// Returns the next message. Blocks the thread until there is a message. Returns `None` after
-    /// the last one.
+    /// Blocks the thread until there is a message. Returns `None` after the last one.
     pub(super) fn wait(&mut self) -> Option<Message> {
         if self.has_ended {
             return None;
@@ -341,8 +337,8 @@ impl Inbox {
             .store(records, Ordering::Relaxed);
     }
 
-    /// Stores the error of a failed attempt. Returns whether it has to be logged: whether it differs
-    /// from the last one since the last success.
+    /// Stores the error of a failed attempt. Returns whether it must be logged, because it
+    /// differs from the last error since the last success.
     #[must_use]
     pub(super) fn failed(&self, error: &str) -> bool {
         let mut last = locked(&self.stopper.shared.error);
@@ -381,7 +377,7 @@ impl Inbox {
     }
 }
 
-/// Returns the octets of memory that a batch takes.
+/// Returns the memory in bytes that a batch takes.
 pub(super) fn octets(batch: &Batch) -> u64 {
     (batch.bytes.len() + size_of_val(batch.records.as_slice())) as u64 + OVERHEAD
 }

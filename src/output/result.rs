@@ -1,20 +1,19 @@
-//! The result of an output at its end: the final state, and the number of records that were not
-//! written.
+//! The final state of an output, and the number of records that it did not write.
 
 use super::options::Kind;
 
-/// Result of an output.
+/// Result of an output when it ends.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Finished {
-    /// Path, address or `standard output`.
+    /// Name of the output: path, address or `standard output`.
     pub name: String,
     /// Kind of the output.
     pub kind: Kind,
     /// State of the output.
     pub end: End,
-    /// Number of records that were not written and that no `lines_lost` event reports. They were
-    /// still in the queue, or were dropped after the last written record. For a socket it is the
-    /// sum over the connected readers.
+    /// Number of records that were neither written nor reported by a `lines_lost` event: they
+    /// were still in the queue, or were dropped after the last written record. For a socket it is
+    /// the sum over the connected readers.
     pub dropped: u64,
     /// Error of the last attempt to write, if it failed.
     pub error: Option<String>,
@@ -34,10 +33,10 @@ pub enum End {
 }
 
 impl Finished {
-    /// Returns whether records are missing that this output had to write.
+    /// Returns whether records are missing that this output should have written.
     ///
-    /// Readers of a socket or a pipe may disconnect at any time. Their missing records are counted,
-    /// but are not a failure.
+    /// Readers of a socket or a pipe may disconnect at any time, so the records that they miss
+    /// are counted, but are not a failure.
     pub fn is_failure(&self) -> bool {
         match self.end {
             End::Crashed => true,

@@ -2,43 +2,43 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Number of files that one closing can remove because of their age, however few files there are.
+/// Number of files that one closing may remove because of their age, even if there are few files.
 const FEW_FILES: usize = 2;
 
-/// Limits of the rotated files of one output. A limit that is `None` keeps everything.
+/// Limits of the rotated files of one output. `None` means no limit.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Limits {
-    /// Largest number of files.
+    /// Max number of files.
     pub(super) count: Option<usize>,
-    /// Largest age, counted from the rotation.
+    /// Max age, counted from the rotation.
     pub(super) age: Option<Duration>,
-    /// Largest size of all files together, in octets.
+    /// Max size of all files together, in bytes.
     pub(super) total: Option<u64>,
 }
 
 /// A rotated file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rotated {
-    /// Size in octets.
+    /// Size in bytes.
     pub(super) octets: u64,
     /// Time of the last record.
     pub(super) modified: SystemTime,
 }
 
-/// Numbers of files, from the begin of a list that starts with the oldest file.
+/// How many files to remove, counted from the oldest one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Outdated {
-    /// Files that are removed now.
+    /// Number of files to remove now.
     pub(super) now: usize,
-    /// Further files that are too old, and are removed later.
+    /// Number of further files that are too old and will be removed later.
     pub(super) later: usize,
 }
 
 impl Limits {
-    /// Returns how many files are removed. `closed` is the time of the wall clock, in nanoseconds
-    /// since 1970, if a file was closed. Only then the age of the files counts, because each
-    /// closing removes at most a tenth of the files for their age, or two if that is more: the
-    /// clock can be wrong.
+    /// Returns how many files to remove. If a file was just closed, `closed` is the time of the
+    /// wall clock, in nanoseconds since 1970; without it, the age limit is not applied. Because
+    /// the clock can be wrong, each closing removes only some files for their age: at most a
+    /// tenth of all files, or two if that is more.
     pub(super) fn outdated(self, files: &[Rotated], closed: Option<u64>) -> Outdated {
         let by_count = self
             .count
@@ -49,7 +49,7 @@ impl Limits {
             .map_or(0, |(age, clock)| old(files, age, clock));
         let by_total = self.total.map_or(0, |most| {
             let mut kept = 0_u64;
-            // The newest files are kept as long as they fit.
+            // Keeps the newest files as long as they fit.
             let fits = |file: &&Rotated| {
                 kept = kept.saturating_add(file.octets);
                 kept <= most
@@ -66,8 +66,9 @@ impl Limits {
     }
 }
 
-/// Returns the number of files that are too old. Ages count from the clock or from the newest file,
-/// whichever is earlier. A file from the future has no age, because the clock was set back.
+/// Returns the number of files that are too old. Their age counts from the newest file that is not
+/// in the future, so a wrong clock alone makes no file old. Files in the future have no age,
+/// because the clock may have been set back.
 fn old(files: &[Rotated], age: Duration, clock: u64) -> usize {
     let clock = UNIX_EPOCH + Duration::from_nanos(clock);
     let newest = files

@@ -8,16 +8,16 @@ use std::path::Path;
 use rustix::fs::OFlags;
 use zeroize::Zeroizing;
 
-/// Largest size of the file in octets.
+/// Max size of the file in bytes.
 const LONGEST: u64 = 4096;
 
-/// Reads a password or token: the only line of the file. Its memory is cleared when it is dropped.
+/// Reads a password or token, the only line of the file. Its memory is cleared when it is dropped.
 ///
 /// # Errors
-/// Returns the error of the operating system, or an error if other users can access the file, if it
-/// is not a regular file, or if it does not have exactly one line of text.
+/// Returns the error of the operating system, or an error if other users can access the file, if
+/// it is not a regular file, or if it does not have exactly one line of text.
 pub(super) fn read(path: &Path) -> io::Result<Zeroizing<String>> {
-    // Opening a FIFO would wait for its writer.
+    // Without this flag, opening a FIFO would wait for its writer.
     let file = File::options()
         .read(true)
         .custom_flags(OFlags::NONBLOCK.bits() as i32)

@@ -1,18 +1,18 @@
-//! The socket output: a Unix or TCP socket. Each program that connects is a *reader*, and receives
-//! its own stream.
+//! The socket output: a Unix or TCP socket. Each program that connects is a *reader*, and
+//! receives its own stream.
 //!
 //! A reader first receives the `start` records, and then all records from the next slot on. The
 //! records that wait for the readers are in memory only once, in the [`Backlog`]. A slow reader
-//! loses records, and its stream reports their number. Other readers are not affected. If a reader
-//! does not accept a piece of the records within [`WRITE_TIMEOUT`], the output disconnects it, so
-//! that another reader can connect. The output reads no data from readers.
+//! loses records without affecting the others, and its stream reports their number. If a reader
+//! does not accept a piece of the records within [`WRITE_TIMEOUT`], the output disconnects it to
+//! free its connection for another reader. The output reads no data from readers.
 //!
-//! If another program removes the file of a Unix socket, the output creates the file again with the
-//! next slot.
+//! If another program removes the file of a Unix socket, the output creates the file again with
+//! the next slot.
 //!
-//! Every user who can connect can read the records. A Unix socket has mode 0660. Every user of the
-//! host can connect to a TCP socket. On an address other than loopback, users of other hosts can
-//! also connect.
+//! Whoever can connect can read the records. A Unix socket has mode 0660, so its user and group
+//! can connect; a TCP socket accepts every user of the host and, unless its address is loopback,
+//! also users of other hosts.
 
 use std::fs;
 use std::io;
@@ -37,19 +37,19 @@ use super::options::{Address, ListenOptions};
 use super::queue::{Inbox, Message};
 use super::stream::Stream;
 
-/// Time in which a reader must accept a piece of the records.
+/// Max time until a reader accepts a piece of the records.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// Size of most records in octets at most. A piece exceeds [`PIECE`] by part of a record.
+/// Max size of most records in bytes. A piece exceeds [`PIECE`] by a part of one record.
 const LONGEST_RECORD: usize = 4 << 10;
 
-/// Pause after a failure to accept a connection.
+/// Pause after a connection could not be accepted.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Number of connections that wait to be accepted.
+/// Max number of connections that wait to be accepted.
 const BACKLOG: u32 = 16;
 
-/// Mode of a Unix socket. Its user and its group may connect.
+/// Mode of a Unix socket: its user and its group may connect.
 const MODE: u32 = 0o660;
 
 /// An open socket.
@@ -58,7 +58,7 @@ pub(super) struct SocketOutput {
     runtime: Runtime,
     socket: Socket,
     options: ListenOptions,
-    /// Largest number of octets that wait for the readers.
+    /// Max number of bytes that wait for the readers.
     buffer: u64,
     notices: Arc<Notices>,
 }
@@ -75,7 +75,7 @@ struct SocketFile {
     path: PathBuf,
     /// Device and inode.
     id: (u64, u64),
-    /// Whether the file is missing, cannot be created again, and this was logged.
+    /// Whether the file is missing and cannot be created again, and the log has reported this.
     is_missing: bool,
 }
 
@@ -84,19 +84,19 @@ struct Readers {
     name: String,
     most: usize,
     backlog: Arc<Mutex<Backlog>>,
-    /// Wakes the readers. They end when it is dropped and they have all records.
+    /// Wakes the readers. Dropping it ends each reader as soon as it has all records.
     wake: watch::Sender<()>,
     /// `start` records for the next reader.
     stream: Stream,
-    /// Number that the next reader gets. The first reader has number 0.
+    /// Sequence number of the next reader, from 0.
     next: u32,
     tasks: JoinSet<()>,
-    /// Whether the limit of readers was reached and logged.
+    /// Whether the max number of readers was reached, and the log has reported this.
     is_crowded: bool,
 }
 
 impl SocketOutput {
-    /// Opens the socket. `buffer` is the limit in octets for all readers together.
+    /// Opens the socket. `buffer` is the limit in bytes for all readers together.
     pub(super) fn open(
         options: &ListenOptions,
         buffer: u64,
@@ -134,9 +134,9 @@ impl SocketOutput {
         })
     }
 
-    /// Serves readers until all outlets are dropped and every reader has its records, or until the
-    /// drain time of a stop ends. Returns the number of records that connected readers did not
-    /// receive.
+    /// Serves readers until all outlets are dropped and every reader has its records, or until
+    /// the drain time of a stop ends. Returns the number of records that connected readers did
+    /// not receive.
     pub(super) fn run(self, inbox: Inbox) -> u64 {
         let Self {
             runtime,
@@ -199,7 +199,7 @@ impl Readers {
         lock(&backlog).unwritten()
     }
 
-    /// Adds a message to the records that wait for the readers. Does not wait for a reader.
+    /// Adds a message to the records that wait for the readers, without waiting for a reader.
     fn hand_over(&mut self, message: &Message) {
         self.stream.note(message);
         match message {
@@ -236,7 +236,7 @@ fn lock(backlog: &Mutex<Backlog>) -> MutexGuard<'_, Backlog> {
     backlog.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Writes to a reader until it disconnects, or until the output ends and the reader has all
+/// Writes to a reader until it disconnects, or until the output has ended and the reader has all
 /// records.
 async fn serve_one(
     mut reader: impl AsyncWrite + Unpin,
@@ -246,7 +246,7 @@ async fn serve_one(
 ) -> io::Result<()> {
     let mut text = Vec::with_capacity(PIECE + LONGEST_RECORD);
     loop {
-        // Later records wake this reader again.
+        // Records that are added from here on wake this reader again.
         wake.mark_unchanged();
         lock(backlog).take(seq, &mut text);
         if !text.is_empty() {
@@ -257,7 +257,7 @@ async fn serve_one(
     }
 }
 
-/// A connection of either kind.
+/// A connection of either kind, Unix or TCP.
 type Connection = Box<dyn AsyncWrite + Unpin + Send>;
 
 impl Socket {
@@ -268,8 +268,9 @@ impl Socket {
         })
     }
 
-    /// Creates the file of a Unix socket again if another program has removed it. Connected readers
-    /// stay connected. A file of another program at this path is not touched.
+    /// Creates the file of a Unix socket again if another program has removed it. Connected
+    /// readers stay connected. If another program has put a file at this path, the output does
+    /// not touch it.
     fn restore(&mut self, notices: &Notices) {
         let Self::Unix(_, file) = self else { return };
         let found = fs::symlink_metadata(&file.path);
@@ -284,8 +285,8 @@ impl Socket {
         };
         match made {
             Ok((listener, new)) => {
-                // A new file may have the inode of the removed file. The drop must not remove the
-                // new file.
+                // The new file may have the inode of the removed one, so dropping the old value
+                // must not remove it.
                 file.id = (0, 0);
                 *self = Self::Unix(listener, new);
                 tracing::info!(path = %path.display(), "another program removed the socket; it was created again");
@@ -299,7 +300,6 @@ impl Socket {
     }
 }
 
-/// Returns the device and inode of a file.
 fn identity(metadata: &fs::Metadata) -> (u64, u64) {
     (metadata.dev(), metadata.ino())
 }
@@ -317,7 +317,7 @@ fn listen_tcp(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-/// Opens a Unix socket. No reader can connect before the mode of the socket is set.
+/// Opens a Unix socket. No reader can connect before its mode is set.
 fn listen_unix(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
     let socket = UnixSocket::new_stream()?;
     socket.bind(path)?;
@@ -331,8 +331,8 @@ fn listen_unix(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
     Ok((socket.listen(BACKLOG)?, file))
 }
 
-/// Removes a socket that a killed program left behind. For other files and symbolic links it
-/// returns an error and changes nothing.
+/// Removes a socket that a killed program left behind. Returns an error and changes nothing if
+/// the path is another kind of file or a symbolic link, or if a program listens on it.
 fn remove_unused(path: &Path) -> Result<(), OutputError> {
     let Ok(metadata) = fs::symlink_metadata(path) else {
         return Ok(());
@@ -353,7 +353,7 @@ fn remove_unused(path: &Path) -> Result<(), OutputError> {
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        // Another program may have replaced the file. So it is removed only if it is still the
+        // Another program may have replaced the file, so it is removed only if it is still the
         // same.
         if fs::symlink_metadata(&self.path).is_ok_and(|now| identity(&now) == self.id) {
             let _ = fs::remove_file(&self.path);

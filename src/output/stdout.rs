@@ -13,8 +13,8 @@ use super::result::End;
 use super::stream::Stream;
 use super::write_counted;
 
-/// Standard output without the buffer of [`io::stdout`]. With this buffer, the number of written
-/// octets is not known.
+/// Standard output without the buffer of [`io::stdout`], which would hide how many bytes were
+/// written.
 #[derive(Debug)]
 pub(super) struct StdoutOutput(File);
 
@@ -64,10 +64,10 @@ impl StdoutOutput {
     }
 }
 
-/// Returns whether standard output was closed at the start of the program.
+/// Returns whether standard output was closed when the program started.
 ///
 /// If a standard descriptor is closed at the start, Rust's runtime opens `/dev/null` for reading
-/// and writing in its place. A shell's `>/dev/null` opens `/dev/null` for writing only.
+/// and writing in its place, whereas `>/dev/null` in a shell opens it for writing only.
 fn is_closed(stdout: &File) -> io::Result<bool> {
     let access = fcntl_getfl(stdout)? & OFlags::ACCMODE;
     let metadata = stdout.metadata()?;

@@ -1,6 +1,6 @@
-//! The text of one stream: a file, a pipe or a connection. A stream begins with the `start` records
-//! and continues with whole lines. If records were dropped (a *gap*), an event in their place
-//! reports their number.
+//! The text of one stream: a file, a pipe or a connection. A stream begins with the `start`
+//! records and continues with whole lines. Where records were dropped (a *gap*), an event reports
+//! their number.
 
 use std::sync::Arc;
 
@@ -10,20 +10,20 @@ use ibnet_record::reader::Type;
 use super::batch::Batch;
 use super::queue::{Message, SourceId};
 
-/// State of one stream: whether the last line is complete, and the number of dropped records that
-/// no event has reported yet.
+/// State of one stream: whether its last line is complete, and how many dropped records no event
+/// has reported yet.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Stream {
-    /// The last `start` record of each source, in the order in which the sources began. A source is
-    /// a sender of records: one HCA port.
+    /// The last `start` record of each source, in the order in which the sources began. A source
+    /// is a sender of records, such as one HCA port.
     starts: Vec<(SourceId, Arc<Start<String>>)>,
     /// Whether the `start` records were written.
     has_head: bool,
-    /// Number of the current file or connection.
+    /// Sequence number of the current file or connection.
     seq: u32,
     /// Number of dropped records that are not reported yet.
     dropped: u64,
-    /// Whether the last line is incomplete. If so, a line feed must come before the next record.
+    /// Whether the last line is incomplete, so that a line feed must precede the next record.
     is_torn: bool,
     /// Text to be written.
     text: Vec<u8>,
@@ -32,7 +32,7 @@ pub(super) struct Stream {
     parts: Parts,
 }
 
-/// Structure of the text.
+/// Structure of the text to be written.
 #[derive(Clone, Debug, Default)]
 struct Parts {
     /// End of the `start` records.
@@ -51,7 +51,7 @@ impl Stream {
         self.starts.clone()
     }
 
-    /// Begins another file. The next text then starts with the `start` records.
+    /// Begins another file, so that the next text starts with the `start` records.
     pub(super) fn begin(&mut self) {
         self.seq = self
             .seq
@@ -59,8 +59,8 @@ impl Stream {
         self.is_torn = false;
     }
 
-    /// Returns the time of a message in nanoseconds since 1970 (UTC), or `None` if it has no
-    /// records.
+    /// Returns the time of the records of a message in nanoseconds since 1970 (UTC), or `None` if
+    /// it has none.
     pub(super) fn ts(message: &Message) -> Option<u64> {
         match message {
             Message::Start(_, start) => Some(start.ts),
@@ -69,7 +69,7 @@ impl Stream {
         }
     }
 
-    /// Makes the text of a message. The text is empty if there is nothing to write.
+    /// Formats a message. The text is empty if there is nothing to write.
     pub(super) fn take(&mut self, message: &Message) -> &[u8] {
         self.text.clear();
         self.ends.clear();
@@ -82,7 +82,7 @@ impl Stream {
         &self.text
     }
 
-    /// Updates the `start` records from a message, without making a text.
+    /// Updates the `start` records from a message, without formatting a text.
     pub(super) fn note(&mut self, message: &Message) {
         match message {
             Message::Start(source, start) => self.set_start(*source, start),
@@ -96,7 +96,7 @@ impl Stream {
         &self.text
     }
 
-    /// Returns this text, which must have been written. The next text gets a buffer of the same size.
+    /// Takes this text, which must have been written. The next text gets a buffer of the same size.
     #[cfg(feature = "nats")]
     pub(super) fn take_text(&mut self) -> Vec<u8> {
         let next = Vec::with_capacity(self.text.len());
@@ -114,15 +114,15 @@ impl Stream {
             .map(|((end, kind), begin)| (&self.text[begin..end - 1], *kind))
     }
 
-    /// Updates the state after a write. The first `octets` octets of the text were written. All
-    /// records after them are dropped.
+    /// Updates the state after the first `octets` bytes of the text were written. All records
+    /// after them are dropped.
     pub(super) fn wrote(&mut self, octets: usize) {
         let written = &self.text[..octets.min(self.text.len())];
         if let Some(last) = written.last() {
             self.is_torn = *last != b'\n';
         }
-        // If only the line feed of the last line was not written, the record still counts as
-        // written: the next text begins with this line feed.
+        // If only the line feed of the last line is missing, the record still counts as written,
+        // because the next text begins with this line feed.
         let lacks_line_feed = self.is_torn && self.text.get(written.len()) == Some(&b'\n');
         let reached = written.len() + usize::from(lacks_line_feed);
         let Parts {
@@ -138,7 +138,7 @@ impl Stream {
         }
         self.has_head |= has_head;
         if reached < gap_end {
-            // The gap event is incomplete, so the gap must be reported again.
+            // The gap event was only partly written, so the gap must be reported again.
             self.dropped += lines;
             return;
         }
@@ -154,8 +154,8 @@ impl Stream {
         self.dropped
     }
 
-    /// Counts records that were dropped after they were written to a buffer of the output. The next
-    /// records report them.
+    /// Counts records that were dropped from a buffer of the output after this stream had
+    /// formatted them. The next records report them.
     #[cfg(feature = "nats")]
     pub(super) fn lose(&mut self, records: u64) {
         self.dropped += records;

@@ -1,4 +1,4 @@
-//! Subjects of the messages at a NATS server: `ibnet.<fabric>.<sampler>.<type>`, or
+//! Subjects of NATS messages: `ibnet.<fabric>.<sampler>.<type>`, or
 //! `ibnet.<fabric>.<sampler>.batch` for several records.
 
 use ibnet_record::reader::Type;
@@ -8,15 +8,15 @@ use ibnet_record::reader::Type;
 pub(super) enum Word {
     /// The message is one record.
     Record(Type),
-    /// The message has records of any types.
+    /// The message has records of any type.
     Batch,
 }
 
 /// Returns the subject of a message.
 ///
-/// The names in a subject consist of letters, digits, `-` and `_`. Any other character becomes `_`,
-/// because a dot, a blank or a wildcard changes the structure of a subject. An empty name also
-/// becomes `_`.
+/// The names in a subject consist of letters, digits, `-` and `_`. Any other character becomes
+/// `_`, because a dot, a blank or a wildcard would change the structure of the subject. An empty
+/// name becomes `_` too.
 pub(super) fn subject(fabric: &str, sampler: &str, word: Word) -> String {
     let word = match word {
         Word::Record(kind) => kind.as_str(),

@@ -1,5 +1,5 @@
-//! Tests of an output before a sweep. They write nothing, and do not disturb a sweep that uses the
-//! output.
+//! Tests an output before a sweep. A test writes nothing, and does not disturb a sweep that uses
+//! the output.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -16,12 +16,12 @@ use super::error::OutputError;
 use super::nats;
 use super::options::{Address, Destination, FileOptions, Output};
 
-/// Result of a test without a fault.
+/// Result of a test that found no fault.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Tested {
-    /// What was found.
+    /// What the test found.
     pub found: String,
-    /// Remedy for a state that can be right or wrong: the test cannot decide this.
+    /// Remedy for a state that may be intended or not, which the test cannot decide.
     pub doubt: Option<&'static str>,
 }
 
@@ -34,8 +34,8 @@ impl Tested {
 const IN_USE: &str = "this is right if the running ibnet-sweep listens there; else stop the program that does (`ss -lp`)";
 
 impl Output {
-    /// Tests whether a sweep of a sampler can write to this output. Standard output has no test.
-    /// A NATS server is connected, at most for 15 seconds.
+    /// Tests whether the sweep of a sampler can write to this output. Standard output has no
+    /// test. The connection to a NATS server takes at most 15 seconds.
     ///
     /// # Errors
     /// Returns the error with which the sweep would not start, or would lose its records.
@@ -76,7 +76,7 @@ fn file(options: &FileOptions) -> Result<Tested, OutputError> {
             ));
         }
         Ok(_) => writable(path).map(|()| "exists and is writable"),
-        // The start makes a folder with all folders above it.
+        // When the output starts, it creates the folder and all folders above it.
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let above = path
                 .ancestors()
@@ -89,7 +89,7 @@ fn file(options: &FileOptions) -> Result<Tested, OutputError> {
     };
     let found = found.map_err(failed)?;
     if options.rotate_octets.is_some() || options.rotate_every.is_some() {
-        // A closed file gets another name.
+        // Rotation renames the file, which requires write access to its folder.
         writable(folder(path.parent().unwrap_or(path))).map_err(failed)?;
     }
     Ok(Tested::good(format!(
@@ -133,7 +133,7 @@ fn listen(address: &Address) -> Result<Tested, OutputError> {
     })
 }
 
-/// Returns whether this user may write to a file, or make files in a folder.
+/// Returns an error unless this user may write to a file, or create files in a folder.
 pub(super) fn writable(path: &Path) -> io::Result<()> {
     let access = if path.is_dir() {
         Access::WRITE_OK | Access::EXEC_OK

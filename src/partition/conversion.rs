@@ -11,10 +11,10 @@ use crate::partition::planning::cables::End;
 use crate::topology::graph::UNREACHABLE;
 use crate::topology::{Device, DeviceId, Fabric, Graph, Peer, Port};
 
-/// Start of the queries of a secondary sampler, as a share of the interval.
+/// Time at which the queries of a secondary sampler start, as a share of the interval.
 const SECONDARY_OFFSET: f64 = 0.5;
 
-/// Returns the assignments of a plan.
+/// Converts a plan to assignments.
 pub fn assignments_of(plan: &Plan, fabric: &Fabric) -> Assignments {
     let block = |share: &Share, (role, offset): (Option<&str>, Option<f64>)| Sampler {
         host: share.host.name.clone(),
@@ -43,7 +43,8 @@ pub fn assignments_of(plan: &Plan, fabric: &Fabric) -> Assignments {
     }
 }
 
-/// Combines the assignments of several subnets, each with its name. The cap is the largest one.
+/// Combines the assignments of several subnets, each with its name. The cap is the max of their
+/// caps.
 pub fn assignments_of_subnets(
     subnets: impl IntoIterator<Item = (String, Assignments)>,
 ) -> Assignments {
@@ -64,8 +65,8 @@ pub fn assignments_of_subnets(
     all
 }
 
-/// Returns the previous plan that assignments describe. If `subnet` is given, only the blocks of
-/// this subnet and the blocks without a subnet count.
+/// Converts assignments to a previous plan. With `subnet`, only the blocks of this subnet and the
+/// blocks without a subnet count.
 pub fn previous_of(assignments: &Assignments, subnet: Option<&str>) -> Previous {
     let mut previous = Previous::default();
     let is_of_subnet = |sampler: &&Sampler| {
@@ -109,10 +110,10 @@ pub fn previous_of(assignments: &Assignments, subnet: Option<&str>) -> Previous 
     previous
 }
 
-/// Returns one sampler block with all ports of a fabric that can be sampled, and the devices that
+/// Returns a sampler block with all ports of a fabric that can be sampled, and the devices that
 /// are left out. With this block, one host can sweep the fabric without a plan.
 ///
-/// Hops are known if an HCA of the fabric has the name of the host.
+/// The hops are known if an HCA of the fabric has the name of the host.
 pub fn whole_fabric(fabric: &Fabric, host: &str) -> (Sampler, Vec<LeftOut>) {
     let here =
         |(_, device): &(DeviceId, &Device)| device.kind == NodeKind::Hca && device.host() == host;

@@ -1,4 +1,4 @@
-//! Tests that the plans of all shapes stay equal octet by octet.
+//! Tests that the plans of all shapes stay equal byte by byte.
 //!
 //! A change that makes the planner faster must keep these plans. A change of the rules or of the
 //! search replaces the digests, and CHANGELOG.md names the change.

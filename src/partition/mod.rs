@@ -1,16 +1,16 @@
-//! The planner and its files. The planner assigns every port to exactly one nearby *sampler*: the
-//! process that queries the port. A limit, the *cap*, is the largest number of ports of a sampler.
-//! The result is the *plan*.
+//! The planner and its files. The planner assigns every port to exactly one nearby *sampler*,
+//! which is the process that queries the port. The *cap* limits the number of ports of each
+//! sampler. The result is the *plan*.
 //!
 //! | module | contents |
 //! |---|---|
 //! | [`planning`] | makes a plan, and proves that it is correct |
-//! | [`report`] | describes a plan to people and programs, and suggests sampler hosts |
+//! | [`report`] | describes a plan as text, JSON and picture, and suggests sampler hosts |
 //! | [`formats`] | reads and writes the lid files of the LDMS sampler |
 //! | [`conversion`] | turns a plan into the [assignments file](crate::assignments) and back |
 //!
-//! A port with a cable and a device at the other end is *linked*. The planner assigns all linked
-//! ports, except the ports of the devices that [`Reason`] names.
+//! A port is *linked* if it has a cable with a device at the other end. The planner assigns all
+//! linked ports, except those of devices that are left out for a [`Reason`].
 
 pub mod conversion;
 pub mod formats;

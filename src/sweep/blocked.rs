@@ -1,11 +1,11 @@
 //! Converts ticks of PortXmitWait to the share of time in which a port was blocked.
 //!
-//! PortXmitWait counts the ticks in which a port had data to send and sent nothing during the whole
-//! tick. A tick is `Tick + 1` symbol times long. `Tick` is a field of PortSamplesControl (IBA vol.
-//! 1, 16.1.3.2). A symbol time is the time of one octet on **one lane**. To convert ticks to time,
-//! this module uses the octets that the whole port can send in one tick:
+//! PortXmitWait counts the ticks in which a port had data to send and sent nothing during the
+//! whole tick. A tick takes `Tick + 1` symbol times, where `Tick` is a field of PortSamplesControl
+//! (IBA vol. 1, 16.1.3.2) and a symbol time is the time of one byte on **one lane**. To convert
+//! ticks to time, this module uses the number of bytes that the whole port can send in one tick:
 //!
-//! | device | octets per tick | source |
+//! | device | bytes per tick | source |
 //! |---|---|---|
 //! | any, by IBA | (Tick + 1) x lanes | IBA vol. 1, 16.1.3.2 |
 //! | SwitchX, Switch-IB, Switch-IB 2 (Tick 31) | (Tick + 1) x lanes | ibdiagnet's manual |
@@ -13,10 +13,9 @@
 //!
 //! The section of ibdiagnet's manual is "Congestion assessment on InfiniBand links".
 //!
-//! The share of time is `ticks x octets per tick x 8 / (data rate of the link x time)`. For an
-//! NVIDIA switch of another family, and for a device without NodeInfo, this module computes no
-//! share. For these devices the share could be wrong by a factor of four, and the records would not
-//! show this.
+//! The share of time is `ticks x bytes per tick x 8 / (data rate of the link x time)`. This module
+//! computes no share for NVIDIA switches of other families and for devices without NodeInfo: it
+//! could be wrong by a factor of four, and nothing in the records would show it.
 
 use ibnet_record::types::NodeKind;
 
@@ -25,7 +24,7 @@ use crate::mad::smp::NodeInfo;
 /// Length of a tick of PortXmitWait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WaitTick {
-    /// Tick of PortSamplesControl: symbol times per tick, minus one.
+    /// Field Tick of PortSamplesControl: symbol times per tick, minus one.
     pub tick: u8,
     /// What one symbol time refers to: one lane or the whole port.
     pub of: TickOf,
@@ -34,25 +33,23 @@ pub struct WaitTick {
 /// What one symbol time refers to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TickOf {
-    /// One octet on one lane, as in IBA.
+    /// One byte on one lane, as in IBA.
     Lane,
-    /// One octet of the whole port.
+    /// One byte of the whole port.
     Port,
 }
 
 /// IEEE company identifiers of Mellanox (now NVIDIA), as in NodeInfo.VendorID.
 const NVIDIA: [u32; 3] = [0x0002c9, 0x00258b, 0x0008f1];
 
-/// DeviceID of switches that count octets of one lane: SwitchX and SwitchX-2, Switch-IB, Switch-IB
-/// 2.
+/// DeviceID of switches that count bytes of one lane: SwitchX, SwitchX-2, Switch-IB, Switch-IB 2.
 const PER_LANE: [u16; 3] = [0xc738, 0xcb20, 0xcf08];
 
-/// DeviceID of switches that count octets of the whole port: Quantum, Quantum-2, Quantum-3.
+/// DeviceID of switches that count bytes of the whole port: Quantum, Quantum-2, Quantum-3.
 const PER_PORT: [u16; 3] = [0xd2f0, 0xd2f2, 0xd2f4];
 
 impl TickOf {
-    /// Returns the reference for a device according to its NodeInfo. Returns `None` if its family
-    /// is unknown.
+    /// Returns the tick length of a device, from its NodeInfo, or `None` if its family is unknown.
     pub fn of(info: &NodeInfo) -> Option<Self> {
         match info {
             NodeInfo { device_id, .. } if PER_PORT.contains(device_id) => Some(Self::Port),
@@ -67,14 +64,14 @@ impl TickOf {
     }
 }
 
-/// A share between 1 and this value counts as 1. Such a share comes from the uncertainty of the
-/// reading times.
+/// Max share that counts as 1. Shares slightly above 1 come from the uncertainty of the reading
+/// times.
 const TOLERANCE: f64 = 1.05;
 
 impl WaitTick {
-    /// Returns the share of time in which a port waited, from 0 to 1. The arguments are its ticks
-    /// per second, its number of lanes and its data rate in Gb/s. Returns `None` if the share is
-    /// above 1, because then the device counts in another unit.
+    /// Returns the share of time in which a port was blocked, from 0 to 1. The arguments are its
+    /// ticks per second, its number of lanes and its data rate in Gb/s. Returns `None` if the
+    /// share is above 1, because the device then counts in another unit.
     pub fn share(self, ticks_per_second: f64, lanes: f64, gbps: f64) -> Option<f64> {
         let octets = f64::from(self.tick) + 1.0;
         let octets = if self.of == TickOf::Lane {
@@ -127,7 +124,7 @@ mod tests {
 
     #[test]
     fn port_that_always_waits_has_share_one() {
-        // A 4xHDR link sends 25e9 octets a second. A tick is the time of 8 octets.
+        // A 4xHDR link sends 25e9 bytes a second. A tick is the time of 8 bytes.
         let quantum = WaitTick {
             tick: 7,
             of: TickOf::Port,

@@ -1,18 +1,17 @@
-//! Cadences: in which slots each counter group of a port is queried.
+//! Cadences: the slots in which each counter group of a port is queried.
 //!
 //! 1. A group with the cadence `n` is queried once in `n` slots.
-//! 2. **The congestion signal has a cadence of its own.** The congestion signal is PortXmitWait. It
-//!    is in PortCountersExtended only if CapabilityMask2 of the device has bit 1. On other devices
-//!    it is in PortCounters. So on these devices PortCounters is queried at least once in
-//!    `wait_every` slots.
-//! 3. **A port whose link is down** is queried once in `down_every` slots. All of its groups are
-//!    queried in the same slot.
-//! 4. **Equal slots.** All slots have about the same number of MADs. The *phase* of a group decides
-//!    in which slots it is queried. It is the index of the port in the plan plus the index of the
-//!    group. The ports of a device have consecutive indices. So for each device and group, the
-//!    numbers of MADs in two slots differ by at most one.
+//! 2. **The congestion signal has a cadence of its own.** This signal, PortXmitWait, is in
+//!    PortCountersExtended only if CapabilityMask2 of the device has bit 1. Other devices have it
+//!    in PortCounters, which is therefore queried at least once in `wait_every` slots there.
+//! 3. **A port whose link is down** is queried once in `down_every` slots, with all of its groups
+//!    in the same slot.
+//! 4. **Equal slots.** All slots have about the same number of MADs, because the *phase* of a
+//!    group decides in which slots it is queried. The phase is the index of the port in the plan
+//!    plus the index of the group. The ports of a device have consecutive indices, so for each
+//!    device and group the numbers of MADs in two slots differ by at most one.
 //! 5. **Late groups are repeated.** If the last reply of a group is older than its cadence, the
-//!    group is queried in every slot until there is a reply. This happens in the first slot, after
+//!    group is queried in every slot until it is answered. This happens in the first slot, after
 //!    missed slots, and after a lost reply. The phase of the group does not change.
 
 use std::ops::Range;
@@ -30,7 +29,7 @@ pub struct Cadence {
     down_every: u32,
 }
 
-/// State of a device and port on which the cadence of a group depends.
+/// Properties of a device and of a port on which the cadence of a group depends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Circumstances {
     /// Whether the device has PortXmitWait in PortCounters only, or its capabilities are unknown.
@@ -53,8 +52,8 @@ impl Cadence {
         down_every: 1,
     };
 
-    /// Creates the cadences of a list of groups. `every` has the cadence of each group, by its
-    /// index. 0 counts as 1.
+    /// Creates the cadences for a list of groups. `every` has the cadence of each group, by its
+    /// index; 0 counts as 1.
     pub fn new(every: Vec<u32>, wait_every: u32, down_every: u32) -> Self {
         let every = every.into_iter().map(|every| every.max(1)).collect();
         Self {
@@ -64,7 +63,7 @@ impl Cadence {
         }
     }
 
-    /// Returns the slots in which a group is queried.
+    /// Returns the slots in which a group is queried. `place` is its index in the list.
     pub fn of(&self, place: usize, group: Group, of: Circumstances) -> Turns {
         let mut every = self.every.get(place).copied().unwrap_or(1);
         if of.wait_in_base && group == Group::Base {
@@ -83,8 +82,8 @@ impl Cadence {
         }
     }
 
-    /// Returns the number of queries of a port in an average slot. `groups` has the groups that are
-    /// queried, with their places in the list.
+    /// Returns the number of queries of a port in an average slot. `groups` iterates over the
+    /// groups that are queried, with their indices in the list.
     pub fn mads_per_slot(
         &self,
         groups: impl Iterator<Item = (usize, Group)>,
@@ -101,10 +100,10 @@ impl Cadence {
     }
 }
 
-/// The slots in which a group of a port has its *turn*: it is queried.
+/// The slots in which a group of a port has its *turn*, which means that it is queried.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Turns {
-    /// Number of slots from turn to turn, at least 1.
+    /// Number of slots from one turn to the next, at least 1.
     pub every: u32,
     /// Number of slots by which the turns are earlier than with an offset of 0.
     offset: u32,
@@ -125,8 +124,8 @@ impl Turns {
     }
 
     /// Returns the number of slots until the next turn of a port. The port with the next index has
-    /// its turn one slot earlier. So the result is also the number of ports from this port to the
-    /// next port that has its turn in this slot.
+    /// its turn one slot earlier, so the result is also a distance: from this index to that of the
+    /// next port with its turn in this slot.
     fn slots_until_turn(self, slot: u64, port: u32) -> u32 {
         let every = u64::from(self.every);
         let past = (slot % every + u64::from(port) + u64::from(self.offset)) % every;

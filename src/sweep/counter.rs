@@ -1,16 +1,17 @@
-//! Computes rates from readings: the counters of a record, resets, and changes since the last slot.
+//! Turns the replies of a port into the values of its record: counters, rates since the last slot,
+//! and resets.
 //!
-//! 1. **One value per counter.** The same counter can be in PortCounters and in
-//!    PortCountersExtended. If the device has the counter in PortCountersExtended, the value comes
-//!    from there, because it has more bits. The capabilities of the device decide this. The replies
-//!    of a slot do not.
-//! 2. **A decrease is a reset.** Another program cleared the counter, or the device restarted. An
+//! 1. **One value per counter.** PortCounters and PortCountersExtended can have the same counter.
+//!    The value comes from PortCountersExtended, which has more bits, whenever the device has the
+//!    counter there. Only the capabilities of the device decide this; the replies of a slot do
+//!    not.
+//! 2. **A decrease is a reset**: another program cleared the counter, or the device restarted. An
 //!    event names the counter, and the port has no rates in this slot.
-//! 3. **A rate needs two valid readings.** Between them lies at most one [cadence](super::cadence)
-//!    of the group: if the group is queried in every slot, the readings are of two successive
+//! 3. **A rate needs two valid readings** that are at most one [cadence](super::cadence) of the
+//!    group apart. If the group is queried in every slot, the readings are of two successive
 //!    slots. There is no rate after a longer gap, after a reset, or for a saturated counter.
-//! 4. **The time of a rate** is the time between the two readings of its counter group. It is not
-//!    the interval of the slots.
+//! 4. **The time of a rate** is the time between the two readings of its counter group, not the
+//!    interval of the slots.
 
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ use super::sample::Sample;
 use crate::mad::pma::{Bits, Capabilities};
 use crate::time::Instant;
 
-/// Columns of a record: all counters that it can have, in the order of the record.
+/// Columns of a record: all counters that a record can have, in its order.
 #[derive(Clone, Debug)]
 pub struct Columns {
     columns: Vec<Column>,
@@ -32,15 +33,14 @@ pub struct Columns {
 /// A counter of one group, or an array of counters.
 #[derive(Clone, Copy, Debug)]
 pub struct Column {
-    /// Position of the group among the swept groups.
+    /// Index of the group among the swept groups.
     pub group: usize,
-    /// The group.
     of: Group,
     /// The counter.
     pub field: &'static Field,
-    /// Position of the first value among the values of all columns.
+    /// Index of the first value among the values of all columns.
     first: usize,
-    /// The 64-bit version of the counter, if its group is swept too: position of the group, group,
+    /// The 64-bit version of the counter, if its group is swept too: index of the group, group,
     /// field.
     wider: Option<(usize, Group, &'static Field)>,
     /// Rate that is computed from the counter.
@@ -97,7 +97,7 @@ impl Columns {
         self.columns.is_empty()
     }
 
-    /// Iterates over the columns and their positions.
+    /// Iterates over the columns and their indices.
     pub fn iter(&self) -> impl Iterator<Item = (usize, &Column)> {
         self.columns.iter().enumerate()
     }
@@ -115,13 +115,14 @@ impl Rate {
 }
 
 impl Column {
-    /// Returns whether the column is in the record of a device. The device must have the counter in
+    /// Returns whether the record of a device has the column. The device must have the counter in
     /// this group, and no wider counter of the same name.
     ///
-    /// A device of unknown capabilities is taken to have the mandatory counters and the 64-bit
-    /// traffic counters, except those that it refused. A forced group (`force_groups`) counts as
-    /// present if it was answered. A counter in it with a requirement of its own, such as a 64-bit
-    /// error counter, must still meet this requirement.
+    /// If the capabilities of a device are unknown, it is assumed to have the mandatory counters
+    /// and the 64-bit traffic counters, except those that it refused. A forced group
+    /// (`force_groups`) counts as present if it was answered. A counter of such a group that has a
+    /// requirement of its own, for example a 64-bit error counter, must still meet this
+    /// requirement.
     fn is_present(&self, sample: &Sample<'_>) -> bool {
         let has = |place: usize, group: Group, field: &Field| {
             let forced = sample.forced & 1 << place != 0 && sample.answer(place).is_some();
@@ -140,10 +141,9 @@ impl Column {
     }
 }
 
-/// Returns whether the device of a sample has what a counter needs.
 fn satisfied(sample: &Sample<'_>, needs: Needs) -> bool {
     let Some(capabilities) = sample.capabilities else {
-        // Without capabilities, OptionMask is not known either. Its groups count as supported;
+        // Without capabilities, OptionMask is unknown too, so its groups count as supported;
         // `Reading::take` uses a group only if it was answered.
         return matches!(
             needs,
@@ -159,19 +159,19 @@ fn satisfied(sample: &Sample<'_>, needs: Needs) -> bool {
     }
 }
 
-/// The values of a port in one slot, by column, with resets and rates since the previous slot.
+/// The values of a port in one slot, by column, with resets and rates since the last slot.
 #[derive(Clone, Debug)]
 pub struct Reading {
     slot: u64,
-    /// Whether each column was present in the last reply of its group.
+    /// Whether the last reply of its group had each column.
     present: Vec<bool>,
-    /// Last values as on the wire. Values stay when the device does not answer. When it answers
-    /// again, a smaller value is recognized as a reset.
+    /// Last values as on the wire. They are kept while the device does not answer, so a smaller
+    /// value is recognized as a reset when it answers again.
     raw: Vec<u64>,
     /// Last reply of each group.
     replies: Vec<Option<LastReply>>,
-    /// For each group with a counter in this slot: slots since its last reply. 0 if no counter can be
-    /// compared with an earlier reply.
+    /// For each group with a counter in this slot: slots since its last reply, or 0 if no counter
+    /// can be compared with an earlier reply.
     since: Vec<Option<u64>>,
     /// Columns that decreased since the previous reading.
     pub resets: Vec<usize>,
@@ -179,8 +179,8 @@ pub struct Reading {
     pub rates: Rates,
     /// Last rates, each with its group.
     held: Held,
-    /// Whether a data rate is more than `IMPLAUSIBLE_FACTOR` times the data rate of the link. Then
-    /// another port may have answered.
+    /// Whether a data rate exceeds `IMPLAUSIBLE_FACTOR` times the data rate of the link, which
+    /// suggests that another port has answered.
     pub implausible: bool,
     /// Data rate of the link in Gb/s, if it is known from PortInfo.
     pub capacity_gbps: Option<f64>,
@@ -193,12 +193,12 @@ struct LastReply {
     at: Instant,
     /// Number of the slot.
     slot: u64,
-    /// Cadence of the group: number of slots in which the values hold.
+    /// Cadence of the group: number of slots for which the values hold.
     every: u64,
 }
 
 impl LastReply {
-    /// Returns whether the values hold in a slot: the group is not due again yet.
+    /// Returns whether the values hold in a slot, because the group is not due again yet.
     fn holds_in(&self, slot: u64) -> bool {
         slot.checked_sub(self.slot)
             .is_some_and(|age| age < self.every)
@@ -208,11 +208,11 @@ impl LastReply {
 /// Data rate of the widest and fastest link (12x XDR), in Gb/s.
 const FASTEST_GBPS: f64 = 12.0 * 200.0;
 
-/// A rate above this multiple of the data rate of the link is implausible. Rates slightly above the
+/// A rate above this multiple of the link's data rate is implausible. Rates slightly above the
 /// data rate come from the uncertainty of the reading times.
 const IMPLAUSIBLE_FACTOR: f64 = 2.0;
 
-/// The rates of the last replies, each with the position of its group.
+/// The rates of the last replies, each with the index of its group.
 #[derive(Clone, Copy, Debug, Default)]
 struct Held {
     xmit: Option<(f64, usize)>,
@@ -220,11 +220,10 @@ struct Held {
     wait: Option<(f64, usize)>,
 }
 
-/// Rates over the time between two readings. `None` if not known.
+/// Rates over the time between two readings. `None` means unknown.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Rates {
-    /// Time between the readings of the data counters. If these have no rate, it is the time
-    /// between the readings of PortXmitWait.
+    /// Time between the readings of the data counters or, if these have no rate, of PortXmitWait.
     pub interval: Option<Duration>,
     /// Transmitted data in Gb/s.
     pub xmit_gbps: Option<f64>,
@@ -253,7 +252,7 @@ impl Reading {
         }
     }
 
-    /// Discards all values, because the next values may come from another device.
+    /// Discards all values, because the next ones may come from another device.
     pub fn clear(&mut self) {
         self.present.fill(false);
         self.raw.fill(0);
@@ -261,7 +260,7 @@ impl Reading {
         self.held = Held::default();
     }
 
-    /// Stores the values of a sample, and computes resets and rates. Allocates no memory.
+    /// Stores the values of a sample and computes resets and rates. Allocates no memory.
     pub fn take(&mut self, columns: &Columns, slot: u64, sample: &Sample<'_>) {
         self.slot = slot;
         self.resets.clear();
@@ -269,9 +268,8 @@ impl Reading {
         self.since.fill(None);
         let mut group = None;
         for (index, column) in columns.iter() {
-            // Columns are ordered by group. While the columns of a group are taken, its entry in
-            // `replies` still has the reply of an earlier slot. It is updated after the last
-            // column.
+            // Columns are ordered by group. The entry in `replies` is updated after the last
+            // column of the group, so until then it has the reply of an earlier slot.
             if group != Some(column.group) {
                 self.close_group(group, sample);
                 group = Some(column.group);
@@ -285,7 +283,7 @@ impl Reading {
                 continue;
             }
             let earlier = self.replies[column.group].filter(|_| was_present);
-            // One counter with an earlier value is enough: others can be new.
+            // One counter with an earlier value is enough, because the others can be new.
             if self.since[column.group].is_none_or(|slots| slots == 0) {
                 self.since[column.group] =
                     Some(earlier.map_or(0, |earlier| slot.saturating_sub(earlier.slot)));
@@ -371,8 +369,8 @@ impl Reading {
         }
     }
 
-    /// Returns the rates that hold in this slot. These are the rates of this slot, and the rates of
-    /// earlier slots whose counters are not due again yet. They have no intervals.
+    /// Returns the rates that hold in this slot: those of this slot, and those of earlier slots
+    /// whose counters are not due again yet. They have no intervals.
     pub fn held_rates(&self) -> Rates {
         let Held { xmit, rcv, wait } = self.held;
         let held = |rate: Option<(f64, usize)>| {
@@ -397,9 +395,9 @@ impl Reading {
         self.replies[group].is_some_and(|reply| reply.holds_in(self.slot))
     }
 
-    /// Iterates over the groups with a counter in this slot, with the number of slots since their last
-    /// reply: 0 if no counter can be compared with an earlier reply, because there is none, a counter
-    /// of the port decreased, or another port may have answered.
+    /// Iterates over the groups with a counter in this slot, each with the number of slots since
+    /// its last reply. This number is 0 if no counter can be compared with an earlier reply: there
+    /// is none, a counter of the port decreased, or another port may have answered.
     pub fn slots_since<'a>(
         &'a self,
         columns: &'a Columns,
@@ -420,8 +418,8 @@ impl Reading {
         self.last_counters(columns, |reply| reply.slot == self.slot)
     }
 
-    /// Iterates over the counters that hold in this slot. They were answered in this slot, or in an
-    /// earlier slot if their group is not due again yet.
+    /// Iterates over the counters that hold in this slot: those that were answered in it, and
+    /// those of earlier slots whose group is not due again yet.
     pub fn held_counters<'a>(
         &'a self,
         columns: &'a Columns,
@@ -551,7 +549,7 @@ mod tests {
         };
         reading.take(&columns, 8, &sample(&words(1, 1000, 0), Some(WIDE)));
         assert_eq!(reading.rates, Rates::default());
-        // 2.5e9 words in two seconds are 5e9 octets per second.
+        // 2.5e9 words in two seconds are 5e9 bytes per second.
         reading.take(
             &columns,
             9,

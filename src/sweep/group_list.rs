@@ -1,4 +1,4 @@
-//! The counter groups of a sweep, each at most once.
+//! The counter groups of a sweep, without duplicates.
 
 use std::ops::Deref;
 
@@ -6,12 +6,12 @@ use ibnet_record::attributes::Group;
 
 /// An ordered list of counter groups without duplicates.
 ///
-/// The list cannot be longer than [`Group::ALL`]. So bit masks of 32 bits and arrays of 32 entries
-/// are always large enough for the positions of all groups.
+/// The list cannot be longer than [`Group::ALL`], so a mask of 32 bits and an array of 32 entries
+/// always have a position for each group.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct GroupList(Vec<Group>);
 
-/// Largest number of groups in masks and arrays.
+/// Max number of groups in masks and arrays.
 pub(super) const MAX_GROUPS: usize = 32;
 
 const _: () = assert!(Group::ALL.len() <= MAX_GROUPS);

@@ -1,9 +1,9 @@
 //! Transactions: requests that were sent, have no reply yet, and whose grace period has not ended.
 //!
-//! The key of a transaction is its transaction identifier (TID). All MADs to agents have the same
-//! timeout and the same grace period. All MADs to the subnet manager also have the same two times,
-//! which are longer. So within each of the two kinds, timeouts pass in the order of sending. The
-//! module needs no timer heap: for each kind it has two queues in the order of sending.
+//! The key of a transaction is its transaction identifier (TID). All MADs to agents share one
+//! timeout and one grace period; MADs to the subnet manager share two longer times. Within each of
+//! these two kinds, timeouts therefore pass in the order of sending, so two queues per kind
+//! replace a timer heap.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -22,8 +22,8 @@ pub struct Transaction {
     /// LID to which the request was sent. Only a reply from this LID counts.
     pub lid: Lid,
     /// Generation of the device when the request was sent: how often everything learned from the
-    /// device had been discarded. It is 0 for path queries. If the generation has changed since,
-    /// the reply may come from another device and its content is ignored.
+    /// device had been discarded. If it has changed since, the reply may come from another device
+    /// and its content is ignored. It is 0 for path queries.
     pub generation: u32,
     /// The request.
     pub query: Query,
@@ -31,8 +31,8 @@ pub struct Transaction {
     pub purpose: Purpose,
     /// Time of sending.
     pub sent: Instant,
-    /// Whether the timeout has passed: the request has freed its place in the window, but a reply
-    /// still counts.
+    /// Whether the timeout has passed. The request has then freed its place in the window, but a
+    /// reply still counts.
     pub expired: bool,
 }
 
@@ -43,16 +43,16 @@ pub enum Purpose {
     Counters {
         /// Index of the port.
         port: u32,
-        /// Index into the groups that are swept.
+        /// Index of the group among the swept groups.
         group: u8,
     },
     /// Capabilities of the device's agent: ClassPortInfo.
     Capabilities,
     /// OptionMask and Tick of the device's agent: PortSamplesControl.
     Sampling,
-    /// Probe: test whether the device answers for a group.
+    /// Probe, which tests whether the device answers for a group.
     Probe {
-        /// Index into the groups that are swept.
+        /// Index of the group among the swept groups.
         group: u8,
     },
     /// Identity of the device: NodeInfo.
@@ -99,8 +99,8 @@ pub struct Timeouts {
 /// All transactions of a sampler.
 #[derive(Debug)]
 pub struct Inflight {
-    /// Transactions by TID. The TIDs are consecutive numbers of this sampler. No other host can
-    /// choose them, so a fast hash function is safe here.
+    /// Transactions by TID. The TIDs are consecutive numbers of this sampler, so no other host can
+    /// choose them and a fast hash function is safe.
     by_tid: FxHashMap<Tid, Transaction>,
     agents: TimeoutQueues,
     manager: TimeoutQueues,
@@ -109,7 +109,7 @@ pub struct Inflight {
     pending: usize,
     /// Transactions that an agent may still answer.
     at_agents: usize,
-    /// One bit for each of the last TIDs. It is set if the transaction was answered.
+    /// One bit for each of the last TIDs, set if the transaction was answered.
     answered: Box<[u64; REMEMBERED as usize / 64]>,
 }
 
@@ -140,26 +140,26 @@ impl TimeoutQueues {
     }
 }
 
-/// Number of most recent TIDs for which the set remembers whether they were answered.
+/// Number of most recent TIDs for which the set records whether they were answered.
 const REMEMBERED: u32 = 1 << 16;
 
-/// End of the transaction of a past TID.
+/// How the transaction of a past TID ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PastTid {
     /// The transaction was answered. Another reply is a duplicate.
     Answered,
-    /// The transaction was given up at the end of its grace period. A reply is late.
+    /// The transaction was given up at the end of its grace period, so a reply is late.
     GivenUp,
     /// This sampler never used the TID, or has sent more than 65,536 requests since then.
     Unknown,
 }
 
 impl Inflight {
-    /// Creates an empty set. TIDs count up from `first_tid`. It should be random, so that another
-    /// host cannot guess a TID and forge a reply.
+    /// Creates an empty set. TIDs count up from `first_tid`, which should be random, so that
+    /// another host cannot guess a TID and forge a reply.
     ///
-    /// `capacity` and `manager_capacity` are the largest numbers of transactions at agents and at
-    /// the subnet manager. Up to these numbers, adding a transaction allocates no memory.
+    /// `capacity` and `manager_capacity` are the max numbers of transactions at agents and at the
+    /// subnet manager. Up to these numbers, adding a transaction allocates no memory.
     pub fn new(
         first_tid: u32,
         (capacity, agents): (usize, Timeouts),
@@ -182,7 +182,7 @@ impl Inflight {
         self.pending
     }
 
-    /// Adds a transaction and returns its TID, which no other transaction in flight has.
+    /// Adds a transaction and returns its TID, which is unique among the transactions in flight.
     pub fn insert(&mut self, transaction: Transaction) -> Tid {
         let mut tid = Tid(self.next_tid);
         while self.by_tid.contains_key(&tid) {
@@ -207,7 +207,7 @@ impl Inflight {
         self.by_tid.get(&tid)
     }
 
-    /// Returns the end of the transaction of a TID that is not in flight.
+    /// Returns how the transaction of a TID that is not in flight has ended.
     pub fn past(&self, tid: Tid) -> PastTid {
         let (word, bit) = Self::answered_bit(tid);
         match self.next_tid.wrapping_sub(tid.0) {
@@ -245,8 +245,8 @@ impl Inflight {
         }
     }
 
-    /// Marks a transaction as expired before its timeout, because the transport stopped waiting for
-    /// it.
+    /// Marks a transaction as expired before its timeout, because the transport has stopped
+    /// waiting for it.
     pub fn expire(&mut self, tid: Tid) -> Option<Transaction> {
         let transaction = self
             .by_tid
@@ -352,8 +352,8 @@ impl Inflight {
         self.remove(tid)
     }
 
-    /// Removes all transactions at agents. Later replies to them count as late. Requests to the
-    /// subnet manager are not removed.
+    /// Removes all transactions at agents, so later replies to them count as late. Requests to the
+    /// subnet manager stay.
     pub fn clear(&mut self) {
         self.by_tid
             .retain(|_, transaction| transaction.purpose.is_to_manager());
@@ -375,8 +375,8 @@ impl Inflight {
         Some(tid)
     }
 
-    /// Returns the first entry of a queue whose transaction still waits there. Entries before it
-    /// belong to answered transactions and are dropped.
+    /// Returns the first entry of a queue whose transaction still waits there. Drops the entries
+    /// before it, which belong to answered transactions.
     fn front(
         queue: &mut VecDeque<(Instant, Tid)>,
         by_tid: &FxHashMap<Tid, Transaction>,

@@ -1,14 +1,14 @@
-//! The sweep queries every assigned port once per slot. It makes one record for each port and slot,
-//! even if the port did not answer.
+//! Sweeps: the queries for the counters of all assigned ports in one time slot. Every port gets
+//! one record for each slot that ran, even if the port did not answer.
 //!
 //! - A **slot** is one numbered interval of the wall clock. It starts at the same time on all
 //!   samplers.
 //! - A **sample** is the result of one slot for one port.
-//! - The **window** is the largest number of MADs in flight at once.
-//! - The **timeout** is the time from the sending of a MAD to the moment at which the MAD leaves
-//!   the window without a reply.
-//! - The **grace period** also begins at the sending, and is longer. A reply after the timeout but
-//!   within the grace period is still accepted. The port is then `late`.
+//! - The **window** is the max number of MADs in flight at once.
+//! - The **timeout** is the time after which an unanswered MAD leaves the window. It counts from
+//!   the moment at which the MAD is sent.
+//! - The **grace period** counts from the same moment and is longer. A reply after the timeout is
+//!   accepted until the grace period ends, but its port is then `late`.
 //!
 //! | module | content |
 //! |---|---|

@@ -1,5 +1,5 @@
-//! The plan of one sampler. It has the devices that the engine queries, and the names and peers of
-//! the ports for the records.
+//! The plan of one sampler: the devices that the engine queries, and the names and peers of their
+//! ports for the records.
 
 use ibnet_record::LinkSource;
 use ibnet_record::types::LinkRate;
@@ -8,8 +8,8 @@ use super::engine::DevicePlan;
 use crate::assignments::Sampler;
 use crate::sweep::port_record::PortIdentity;
 
-/// The ports that one sampler sweeps. The ports of all devices are numbered in one sequence, as in
-/// the engine.
+/// The ports that one sampler sweeps. One sequence of indices covers the ports of all devices, as
+/// in the engine.
 #[derive(Clone, Debug, Default)]
 pub struct SweepPlan {
     /// Devices and their ports, for the engine.

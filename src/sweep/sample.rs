@@ -14,7 +14,7 @@ use crate::time::Instant;
 /// The cadence of a sample that no engine made.
 static EVERY_SLOT: Cadence = Cadence::EVERY_SLOT;
 
-/// The sample of one port. It has only the data of replies in this slot.
+/// The sample of one port. It has only data from replies in this slot.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample<'a> {
     /// Status of the port.
@@ -25,8 +25,8 @@ pub struct Sample<'a> {
     pub rtt_min: Option<Duration>,
     /// Number of MADs sent for the port.
     pub mads: u32,
-    /// Time of the last reply of the port. If there was no reply, the time at which the port got
-    /// its status.
+    /// Time of the last reply of the port or, without a reply, the time at which the port got its
+    /// status.
     pub at: Instant,
     /// Last error status of the agent.
     pub mad_status: Option<MadStatus>,
@@ -41,10 +41,10 @@ pub struct Sample<'a> {
     pub rs_fec: Option<bool>,
     /// Length of a tick of PortXmitWait. `None` if unknown.
     pub tick: Option<WaitTick>,
-    /// Groups that the device does not support, as a mask. The bit of a group is its index in
+    /// Mask of the groups that the device does not support. The bit of a group is its index in
     /// [`groups`](Self::groups).
     pub unsupported: u32,
-    /// Groups that are queried whatever the capabilities of the device are, as a mask. The bit of a
+    /// Mask of the groups that are queried whatever capabilities the device reports. The bit of a
     /// group is its index in [`groups`](Self::groups).
     pub forced: u32,
     /// Cadences of the groups.
@@ -87,7 +87,7 @@ impl<'a> Sample<'a> {
         }
     }
 
-    /// Returns whether the device supports the group at this index, as far as known.
+    /// Returns whether the device supports the group at this index, as far as is known.
     pub fn has(&self, group: usize) -> bool {
         self.unsupported & (1 << group) == 0
     }

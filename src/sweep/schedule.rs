@@ -1,22 +1,22 @@
 //! Computes the start times of slots. A slot starts when the wall clock reaches a multiple of the
-//! interval. So it starts at the same time on all samplers.
+//! interval, so it starts at the same time on all samplers.
 //!
-//! The driver reads the wall clock once per slot. All waits use the monotonic clock. A slot that
-//! could not start in time is *missed*, and is never repeated. If the wall clock is set, the slot
-//! numbers no longer match the elapsed time. This module detects such a step of the clock. It reads
-//! no clock: both times are arguments.
+//! The driver reads the wall clock once per slot and uses the monotonic clock for all waits. A
+//! slot that could not start in time is *missed* and never repeated. If the wall clock is set, the
+//! slot numbers no longer match the elapsed time, and this module detects the step. It reads no
+//! clock: both times are arguments.
 
 use std::time::Duration;
 
 use crate::time::Instant;
 
-/// If a slot has not started after this share of the interval, it is missed.
+/// A slot that has not started after this share of the interval is missed.
 const LATEST_START: f64 = 0.3;
 
-/// A slot sends requests during this share of the interval.
+/// Share of the interval during which a slot sends requests.
 const ASK_UNTIL: f64 = 0.9;
 
-/// A slot ends after this share of the interval at the latest.
+/// Share of the interval after which a slot ends at the latest.
 const CLOSE_AT: f64 = 0.95;
 
 /// The slots of a sampler.
@@ -26,15 +26,15 @@ pub struct Schedule {
     offset: Duration,
     /// Last slot that has begun.
     last: Option<SlotStart>,
-    /// Smallest number that the first slot may have.
+    /// Min number of the first slot.
     first: Option<u64>,
 }
 
 /// Number and start of a slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SlotStart {
-    /// Start of the slot on the wall clock, divided by the interval. It is the same on all
-    /// samplers.
+    /// Start of the slot on the wall clock, divided by the interval. All samplers use the same
+    /// number.
     pub number: u64,
     /// Start of the slot on the monotonic clock.
     pub start: Instant,
@@ -56,14 +56,13 @@ pub enum Verdict {
 pub struct Gap {
     /// Slots that could not start in time.
     pub missed: u64,
-    /// Approximate number of seconds by which the wall clock was set. It is 0 if the clock was not
-    /// set.
+    /// Approximate number of seconds by which the wall clock was set, or 0 if it was not set.
     pub stepped: f64,
 }
 
 impl Schedule {
-    /// Creates a schedule of slots with this interval, each `offset` after a multiple of the
-    /// interval.
+    /// Creates a schedule of slots with this interval. Each slot starts `offset` after a multiple
+    /// of the interval.
     pub fn new(interval: Duration, offset: Duration) -> Self {
         Self {
             interval,
@@ -78,8 +77,8 @@ impl Schedule {
         wall.saturating_sub(nanos(self.offset)) / nanos(self.interval).max(1)
     }
 
-    /// Sets the first slot of this schedule. An older driver, which this driver replaces, runs the
-    /// slots before it. If it is too late to start this slot, the slot counts as missed.
+    /// Sets the first slot of this schedule. The driver that this one replaces runs the slots
+    /// before it. If it is too late to start this slot, the slot counts as missed.
     pub fn begin_with(&mut self, slot: u64) {
         self.first = Some(slot);
     }

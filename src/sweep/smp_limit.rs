@@ -1,12 +1,12 @@
 //! Limits the number of SMPs (subnet management packets) that the kernel holds.
 //!
 //! In newer kernels (7.3, not 6.1) an agent has at most 128 SMPs in flight. Further SMPs wait in a
-//! queue of the kernel, and their timeouts start late. If many devices drop SMPs, for example
-//! because they require an M_Key, this queue becomes full. So the engine has fewer SMPs in flight.
-//! Queries for counters do not wait for SMPs.
+//! queue of the kernel, where their timeouts start late. This queue fills up if many devices drop
+//! SMPs, for example because they require an M_Key. The engine therefore keeps fewer SMPs in
+//! flight, and queries for counters do not wait for SMPs.
 //!
-//! Queries to the subnet manager have a limit of 16 in the kernel. The engine stops after three
-//! queries in a row without a reply, so it needs no further limit. For queries to performance
+//! The kernel also limits queries to the subnet manager, to 16. The engine stops after three of
+//! them in a row without a reply, so it needs no limit of its own. For queries to performance
 //! management agents, the kernel has no limit.
 
 use std::collections::VecDeque;
@@ -16,14 +16,14 @@ use ibnet_record::types::Tid;
 
 use crate::time::Instant;
 
-/// Largest number of SMPs that the kernel holds for this process.
+/// Max number of SMPs that the kernel holds for this process.
 pub const MAX_SMPS: usize = 96;
 
-/// Longest delay with which the kernel ends a timeout: one tick of its timer at 100 Hz, and the
+/// Max delay with which the kernel ends a timeout: one tick of its timer at 100 Hz, plus the
 /// rounding to the next tick.
 const KERNEL_LATENESS: Duration = Duration::from_millis(20);
 
-/// The SMPs that the kernel may still hold, in the order of sending. They remain here after the end
+/// The SMPs that the kernel may still hold, in the order of sending. They stay here beyond the end
 /// of a slot.
 #[derive(Debug)]
 pub struct SmpLimit {
@@ -47,7 +47,7 @@ impl SmpLimit {
         self.held.push_back((now + self.longest, tid));
     }
 
-    /// Records that a MAD has ended in the kernel: by a reply, a timeout or a failure. Ignores MADs
+    /// Records that a MAD has ended in the kernel by a reply, a timeout or a failure. Ignores MADs
     /// that are not SMPs.
     pub fn ended(&mut self, tid: Tid) {
         if let Some(place) = self.held.iter().position(|(_, held)| *held == tid) {
@@ -55,7 +55,7 @@ impl SmpLimit {
         }
     }
 
-    /// Records that the kernel holds no SMP any more, because the device was closed.
+    /// Empties the list, because the device was closed and the kernel holds no SMP any more.
     pub fn clear(&mut self) {
         self.held.clear();
     }

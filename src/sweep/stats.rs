@@ -12,7 +12,7 @@ use ibnet_record::types::NodeKind;
 use crate::mad::query::BadReply;
 use crate::time::Instant;
 
-/// Octets that a MAD takes on each link: LRH 8, BTH 12, DETH 8, MAD 256, ICRC 4.
+/// Bytes that a MAD takes on each link: LRH 8, BTH 12, DETH 8, MAD 256, ICRC 4.
 pub const MAD_OCTETS_ON_LINK: u64 = 288;
 
 /// The totals of a slot.
@@ -28,13 +28,13 @@ pub struct SlotStats {
     pub mads_sent: u64,
     /// Requests that could not be sent.
     pub send_errors: u64,
-    /// Replies after their timeout, whether within the grace period or later.
+    /// Replies that arrived after their timeout, within the grace period or later.
     pub mads_late: u64,
     /// Rejected replies.
     pub rejected: Rejected,
     /// Accepted replies with an error status.
     pub mads_refused: u64,
-    /// Round trips of all accepted replies of agents for performance management.
+    /// Round trips of all accepted replies of performance management agents.
     pub rtt: RoundTrips,
 }
 
@@ -45,13 +45,13 @@ pub struct Rejected {
     pub duplicate: u64,
     /// The TID was never sent, or the sender is not the queried device.
     pub foreign: u64,
-    /// The length is not 256 octets.
+    /// The length is not 256 bytes.
     pub length: u64,
     /// The class, its version or the method does not match.
     pub class: u64,
     /// The attribute does not match.
     pub attribute: u64,
-    /// The port does not match. It is in PortSelect or in AttributeModifier.
+    /// The port, which is in PortSelect or in AttributeModifier, does not match.
     pub port: u64,
 }
 
@@ -61,7 +61,7 @@ impl Rejected {
         self.duplicate + self.foreign + self.malformed()
     }
 
-    /// Returns the number of replies of the right transaction that do not match its request.
+    /// Returns the number of replies that have the TID of a request but do not match it otherwise.
     pub const fn malformed(&self) -> u64 {
         self.length + self.class + self.attribute + self.port
     }
@@ -95,7 +95,7 @@ pub struct RoundTrips {
     pub switch: Histogram<u64>,
     /// Round trips of HCAs and routers.
     pub hca: Histogram<u64>,
-    /// The longest round trip, exactly. The histograms have two significant digits.
+    /// The exact longest round trip; the histograms have only two significant digits.
     pub longest: Duration,
 }
 
@@ -109,8 +109,8 @@ pub fn durations() -> Histogram<u64> {
         .expect("the bounds are constant and valid")
 }
 
-/// Creates a histogram of the durations of one device in nanoseconds: from 1 us to 10 s. It has
-/// only one significant digit and takes only 3 kB, because every device has one.
+/// Creates a histogram for the durations of one device in nanoseconds: from 1 us to 10 s. Every
+/// device has one, so it has only one significant digit and takes only 3 kB.
 ///
 /// # Panics
 /// Never panics, because the bounds are constant and valid.

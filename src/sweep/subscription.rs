@@ -1,14 +1,14 @@
 //! The subscription to traps: a state machine without I/O and without a clock.
 //!
-//! 1. For each trap, a Set of InformInfo goes to the subnet manager. If it is not answered within
-//!    [`TIMEOUT`], it is sent again, a few times in all.
-//! 2. A subscription is renewed every [`RENEW_EVERY`], and at once when the subnet manager or the
-//!    own LID has changed, because a new subnet manager does not know its subscribers.
-//! 3. If the subnet manager refuses or does not answer, the reason is reported once. The
+//! 1. For each trap, the subscription sends a Set of InformInfo to the subnet manager. If no
+//!    answer arrives within [`TIMEOUT`], it sends the Set again, a few times in all.
+//! 2. It renews itself every [`RENEW_EVERY`]. It also does so at once when the LID of the own port
+//!    or the subnet manager has changed, because a new subnet manager has no list of subscribers.
+//! 3. If the subnet manager refuses or does not answer, the reason is reported once and the
 //!    subscription is tried again at the next renewal.
 //! 4. A report counts only if it comes from the subnet manager. Each such report is answered. The
-//!    subnet manager repeats a report whose answer was lost: a repetition is answered, but it is no
-//!    other trap.
+//!    subnet manager repeats a report whose answer was lost; a repetition is answered too, but
+//!    does not count as another trap.
 //! 5. [`withdraw`](Subscription::withdraw) ends the subscription.
 
 use std::collections::VecDeque;
@@ -28,17 +28,17 @@ pub const TRAPS: [u16; 2] = [LINK_STATE, PORT_CHANGE];
 /// Time between two renewals.
 pub const RENEW_EVERY: Duration = Duration::from_secs(60);
 
-/// Longest wait for the answer to a request.
+/// Max wait for the answer to a request.
 pub const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Number of times that a request is sent.
 const TRIES: u8 = 3;
 
-/// Largest number of waiting replies to reports. The subnet manager repeats a report without reply.
+/// Max number of waiting replies to reports. The subnet manager repeats a report without reply.
 const MAX_REPLIES: usize = 64;
 
-/// Time in which a report with the same transaction ID is a repetition. A subnet manager repeats a
-/// report within a few seconds.
+/// Time within which a report with the same transaction ID counts as a repetition. A subnet
+/// manager repeats a report within a few seconds.
 const REPEATED_WITHIN: Duration = Duration::from_secs(10);
 
 /// A subscription to [`TRAPS`] at one subnet manager.
@@ -52,7 +52,7 @@ pub struct Subscription {
     replies: VecDeque<Mad>,
     /// The last reports, at most [`MAX_REPLIES`].
     reports: VecDeque<Report>,
-    /// Condition that was reported last.
+    /// Condition that was last reported.
     reported: Option<Condition>,
     is_withdrawn: bool,
 }
@@ -70,9 +70,9 @@ struct Report {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Request {
     state: RequestState,
-    /// Outcome of the last request. While a renewal is under way, that of the request before.
+    /// Outcome of the last request. During a renewal, it is the outcome of the previous request.
     outcome: Outcome,
-    /// Whether the subnet manager may have a subscription.
+    /// Whether the subnet manager may still have a subscription.
     may_exist: bool,
 }
 
@@ -89,7 +89,7 @@ enum RequestState {
 /// Outcome of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Outcome {
-    /// The present subnet manager has not had a request.
+    /// The current subnet manager has not received a request.
     Unknown,
     Answered(MadStatus),
     Silent,
@@ -129,8 +129,8 @@ impl Subscription {
         }
     }
 
-    /// Sets the location of the port. If the subnet manager or the own LID has changed, subscribes
-    /// anew.
+    /// Sets the location of the port. Subscribes again if the subnet manager or the LID of the
+    /// port has changed.
     pub fn set_local(&mut self, local: Local, now: Instant) {
         let has_moved = (local.lid, local.sm_lid) != (self.local.lid, self.local.sm_lid);
         self.local = local;
@@ -193,7 +193,8 @@ impl Subscription {
         Some(Target::general(sm_lid, sm_sl, self.pkey_index, TIMEOUT))
     }
 
-    /// Handles a MAD that was received from a LID. Returns the trap of a report that is not repeated.
+    /// Handles a MAD received from a LID. Returns the trap of a report, unless the report is a
+    /// repetition.
     pub fn handle(&mut self, slid: Lid, mad: &Mad, len: usize, now: Instant) -> Option<Trap> {
         if slid != self.local.sm_lid {
             return None;
@@ -269,7 +270,7 @@ impl Subscription {
         (self.reported.replace(condition) != Some(condition)).then_some(condition)
     }
 
-    /// Returns the condition if all requests have had their outcome.
+    /// Returns the condition if every request has an outcome.
     fn condition(&self) -> Option<Condition> {
         let sm_lid = self.local.sm_lid;
         if self.is_withdrawn
@@ -295,7 +296,7 @@ impl Subscription {
         })
     }
 
-    /// Ends the subscription: the next MADs end it at the subnet manager.
+    /// Ends the subscription: the next MADs cancel it at the subnet manager.
     pub fn withdraw(&mut self, now: Instant) {
         self.is_withdrawn = true;
         for request in &mut self.requests {

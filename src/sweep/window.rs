@@ -1,13 +1,13 @@
-//! Two limits. The *window* is the largest number of MADs in flight at once. The *pace* is the
-//! largest number of MADs per second.
+//! Two limits of the sending rate: the *window* is the max number of MADs in flight at once, and
+//! the *pace* is the max number of MADs per second.
 //!
-//! 1. **The window adapts.** The engine counts the MADs that expire at devices that answer other
-//!    MADs. If the share of these MADs is larger than usual, a queue on the path is full, in a
-//!    switch or in this host. The window is then halved, and keeps this size for some slots. After
-//!    these slots, it grows in each slot by a sixteenth of the configured window.
-//! 2. **The usual share** of expired MADs starts with the share of the first slot, and follows the
-//!    current share slowly. So neither a fabric that always loses one MAD in ten nor a single slow
-//!    switch reduces the window.
+//! 1. **The window adapts.** The engine counts the MADs that expire although their device answers
+//!    other MADs. If their share is larger than usual, a queue on the path is full, in a switch or
+//!    in this host. The window is then halved and keeps this size for some slots; after that it
+//!    grows in each slot by a sixteenth of the configured window.
+//! 2. **The usual share** of expired MADs starts with the share of the first slot and follows the
+//!    current share slowly. Neither a fabric that always loses one MAD in ten nor a single slow
+//!    switch can therefore reduce the window.
 //! 3. **The pace** allows only small bursts of MADs, so that the driver can read replies between
 //!    them.
 
@@ -29,17 +29,17 @@ pub struct Window {
 /// A change of the window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Change {
-    /// Window before.
+    /// Previous size.
     pub from: usize,
-    /// Window after.
+    /// New size.
     pub to: usize,
 }
 
-/// The window is halved if the share of expired MADs is more than the sum of this share and twice
-/// the usual share.
+/// Margin above the usual share: the window is halved if the share of expired MADs exceeds this
+/// value plus twice the usual share.
 const MORE_THAN_USUAL: f64 = 0.02;
 
-/// The window is halved only if at least this number of MADs expired in a slot.
+/// Min number of expired MADs in a slot for the window to be halved.
 const FEWEST_EXPIRED: u64 = 4;
 
 /// Weight of the newest slot in the usual share.
@@ -64,9 +64,9 @@ impl Window {
         self.now
     }
 
-    /// Adapts the window after a slot. `sent` is the number of MADs that were sent to answering
-    /// devices. `expired` is the number of these MADs that expired. Returns a change if the window
-    /// was halved, or has reached the configured size again.
+    /// Adapts the window after a slot. `sent` is the number of MADs sent to devices that answered,
+    /// and `expired` counts those of them that expired. Returns a change if the window was halved
+    /// or has its configured size again.
     pub fn adapt(&mut self, sent: u64, expired: u64) -> Option<Change> {
         if sent == 0 {
             return None;
@@ -89,7 +89,7 @@ impl Window {
     }
 }
 
-/// A limit of MADs a second.
+/// A limit of MADs per second.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
     /// Average time between two MADs. It is zero if there is no limit.
@@ -102,7 +102,7 @@ pub struct Pace {
 const BURST: u32 = 8;
 
 impl Pace {
-    /// Creates a limit of MADs a second. 0 means no limit.
+    /// Creates a limit of MADs per second. 0 means no limit.
     pub fn new(most_per_second: u32) -> Self {
         let spacing = if most_per_second == 0 {
             Duration::ZERO

@@ -1,17 +1,17 @@
-//! Removes the names and GUIDs of a site from a net file, so that the site can publish the file.
+//! Removes the names and GUIDs of a site from a net file, so that the site can publish it.
 //!
-//! No line is copied. Each line is printed again from its parsed content, in the same format.
-//! Unreadable lines and comments are left out. LIDs, ports, links, widths, speeds, vendor and
-//! device IDs do not change. The number and the order of the lines do not change either.
+//! No line is copied: each line is printed again from its parsed content, in the same format.
+//! LIDs, ports, links, widths, speeds, vendor and device IDs stay, and so do the number and the
+//! order of the lines. Unreadable lines and comments lose their text.
 //!
-//! The new names and GUIDs are numbers in the order of the originals. So they show nothing of the
-//! originals, and each run gives the same result. The order of GUIDs and names does not change. So
-//! `ibnet-gen` makes the same plan from the result as from the original.
+//! The new names and GUIDs are numbers in the order of the originals, so they reveal nothing about
+//! them, and each run gives the same result. Because the order does not change, `ibnet-gen` makes
+//! the same plan from the result as from the original.
 //!
-//! - Some GUIDs are close to each other: those of a node and its ports, and those of a switch and
-//!   its aggregation node. Such GUIDs keep their distance.
-//! - The first word of the name of an HCA is its host. It becomes `host0001`. A second word such as
-//!   `mlx5_0` or `HCA-1` stays. Any other second word becomes `ca0001`. Further words are removed.
+//! - GUIDs that are close to each other keep their distance: those of a node and its ports, and
+//!   those of a switch and its aggregation node.
+//! - The first word in the name of an HCA is its host, which becomes `host0001`. A second word
+//!   such as `mlx5_0` or `HCA-1` stays; any other becomes `ca0001`. Further words are removed.
 //! - An aggregation node keeps the two words that identify it. A switch becomes `switch0001`.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -97,8 +97,8 @@ fn of_topology(text: &str) -> String {
 pub struct StandIns(Substitutes);
 
 impl StandIns {
-    /// Returns the substitutes of these devices: kind, GUID and name of each. The devices of a net
-    /// file and their peers get the names and GUIDs that [`anonymise`] gives them.
+    /// Creates the substitutes of these devices, given by kind, GUID and name. The devices of a
+    /// net file and their peers get the names and GUIDs that [`anonymise`] gives them.
     pub fn new<'a>(devices: impl IntoIterator<Item = (NodeKind, Guid, &'a str)>) -> Self {
         let mut seen = Seen::default();
         for (kind, guid, name) in devices {
@@ -201,15 +201,15 @@ struct Substitutes {
     adapters: BTreeMap<String, String>,
 }
 
-/// Largest difference between two GUIDs that belong together. The GUID of an aggregation node
-/// differs by 8 or 16 from that of its switch. The GUIDs of ports are slightly larger than that of
+/// Max difference between two GUIDs that belong together. The GUID of an aggregation node differs
+/// by 8 or 16 from that of its switch, and the GUIDs of ports are slightly larger than that of
 /// their node.
 const CLOSE: u64 = 32;
 
-/// Numbers the groups of GUIDs that are close to each other. The differences within a group do not
-/// change.
+/// Numbers the groups of GUIDs that are close to each other, and keeps the differences within a
+/// group.
 fn guids(originals: &BTreeSet<u64>) -> BTreeMap<u64, u64> {
-    // Locally administered GUIDs, marked by a bit of IEEE EUI-64. No vendor uses them.
+    // Locally administered GUIDs, marked by a bit of IEEE EUI-64, which no vendor uses.
     const FIRST: u64 = 0x0200_0000_0000_0000;
     const BETWEEN: u64 = 0x100;
     let (mut previous, mut stand_in) = (None, FIRST);
@@ -229,7 +229,7 @@ fn guids(originals: &BTreeSet<u64>) -> BTreeMap<u64, u64> {
     originals.iter().map(&mut number).collect()
 }
 
-/// Returns substitutes that sort like the originals. All have the same number of digits.
+/// Returns substitutes that sort like the originals, all with the same number of digits.
 fn numbered(originals: BTreeSet<String>, what: &str) -> BTreeMap<String, String> {
     let digits = originals.len().to_string().len().max(4);
     (1..)
@@ -238,8 +238,8 @@ fn numbered(originals: BTreeSet<String>, what: &str) -> BTreeMap<String, String>
         .collect()
 }
 
-/// Returns whether a word identifies an HCA of a host: `mlx5_0`, `HCA-1`, `hfi1_0`. It contains no
-/// private name.
+/// Returns whether a word identifies an HCA of a host, such as `mlx5_0`, `HCA-1` or `hfi1_0`, and
+/// therefore contains no private name.
 fn is_adapter(word: &str) -> bool {
     const FAMILIES: [&str; 8] = [
         "mlx4_", "mlx5_", "mthca", "qib", "hfi1_", "ipath", "HCA-", "ibp",
@@ -250,8 +250,8 @@ fn is_adapter(word: &str) -> bool {
     })
 }
 
-/// Returns width and speed. Unknown words are replaced by the symbols for unknown ones, because the
-/// words come from the file and may contain anything.
+/// Returns width and speed. Unknown words come from the file and may contain anything, so they are
+/// replaced by the symbols for "unknown".
 fn rate(rate: &LinkRate) -> (&str, &str) {
     const WIDTHS: [&str; 5] = ["1x", "2x", "4x", "8x", "12x"];
     const SPEEDS: [&str; 9] = [

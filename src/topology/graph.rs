@@ -1,4 +1,4 @@
-//! Computes distances in a fabric, and the tiers of its switches.
+//! Distances in a fabric, and the tiers of its switches.
 
 use std::collections::VecDeque;
 
@@ -18,8 +18,8 @@ pub struct Graph {
 pub const UNREACHABLE: u16 = u16::MAX;
 
 impl Graph {
-    /// Creates the graph of a fabric. A link counts if the line of at least one of its ends
-    /// describes it, and both devices are in the file.
+    /// Creates the graph of a fabric. It has a link if the line of at least one of its ends
+    /// describes it and both devices are in the file.
     pub fn new(fabric: &Fabric) -> Self {
         let mut neighbours = vec![Vec::new(); fabric.devices().len()];
         for (id, device) in fabric.iter() {
@@ -53,11 +53,11 @@ impl Graph {
         &self.neighbours[id.0 as usize]
     }
 
-    /// Returns one number for each device: the number of links on the shortest path from the
-    /// nearest of the `sources` to this device. The number is [`UNREACHABLE`] if there is no path.
+    /// Returns for each device the number of links on the shortest path from the nearest of the
+    /// `sources`, or [`UNREACHABLE`] if there is no path.
     ///
-    /// Only switches forward packets. So no path leads through an HCA or a router, even if a faulty
-    /// file has such links.
+    /// Only switches forward packets, so no path leads through an HCA or a router, even if a
+    /// faulty file has such links.
     pub fn hops_from(&self, sources: impl IntoIterator<Item = DeviceId>) -> Vec<u16> {
         let mut hops = vec![UNREACHABLE; self.neighbours.len()];
         let mut queue: VecDeque<DeviceId> = VecDeque::new();
@@ -83,10 +83,10 @@ impl Graph {
         hops
     }
 
-    /// Returns the tier of each device. A leaf switch has tier 1. It is a switch with an HCA that
-    /// is not an aggregation node. The tier of any other switch is the tier of its lowest neighbour
-    /// plus one. The tier is 0 for a switch without a path to a leaf switch, and for a device that
-    /// is not a switch.
+    /// Returns the tier of each device. A leaf switch, which is a switch with an HCA that is no
+    /// aggregation node, has tier 1. Any other switch is one tier above its lowest neighbour. The
+    /// tier is 0 for a switch without a path to a leaf switch, and for a device that is not a
+    /// switch.
     pub fn tiers(&self, fabric: &Fabric) -> Vec<u16> {
         let is_leaf = |id: DeviceId| {
             let adapter = |device: &super::Device| {
@@ -114,22 +114,22 @@ impl Graph {
 
 /// Distances from many groups of devices to every device.
 ///
-/// The table has only switches. Only switches forward packets, so a device on a switch is one link
-/// farther than the switch. 750 groups in a fabric of 1700 switches and 17,000 HCAs take 2.6 MB
-/// instead of 28 MB.
+/// The table has only switches: they alone forward packets, so a device on a switch is one link
+/// farther than the switch. For 750 groups in a fabric of 1700 switches and 17,000 HCAs, it takes
+/// 2.6 MB instead of 28 MB.
 #[derive(Clone, Debug)]
 pub struct Distances<'a> {
     graph: &'a Graph,
     /// Distances in links. One table for each block of [`BLOCK`] groups:
     /// `[column of the switch][group of the block]`.
     blocks: Vec<Vec<u16>>,
-    /// Place of each device.
+    /// Position of each device in the table.
     places: Vec<Place>,
     /// Devices of each group, ascending.
     groups: Vec<Vec<DeviceId>>,
 }
 
-/// Place of a device in the table.
+/// Position of a device in the table.
 #[derive(Clone, Copy, Debug)]
 enum Place {
     /// A switch, and its column.
@@ -140,7 +140,7 @@ enum Place {
     Other,
 }
 
-/// Number of groups that are searched at once. It is the number of bits of a word.
+/// Number of groups that are searched at once: the number of bits of a word.
 const BLOCK: usize = u64::BITS as usize;
 
 impl Graph {
@@ -250,13 +250,14 @@ impl Distances<'_> {
     }
 }
 
-/// Searches breadth first from up to [`BLOCK`] groups at once. Each switch has a word with one bit
+/// Searches breadth first from up to [`BLOCK`] groups at once, with one bit of a word per switch
 /// for each group. `starts` has the first switches of each group: their columns and their
 /// distances, 0 or 1. Returns the distances as `[column][group]`.
 fn spread(trunks: &[Vec<u32>], starts: &[Vec<(u32, u16)>]) -> Vec<u16> {
     let mut hops = vec![UNREACHABLE; trunks.len() * BLOCK];
     let mut seen = vec![0_u64; trunks.len()];
-    // The switches that were reached in the last step. The bits show which groups reached them.
+    // The switches that were reached in the last step, with a bit for each group that reached
+    // them.
     let mut reached: Vec<(u32, u64)> = Vec::new();
     let mut arriving = vec![0_u64; trunks.len()];
     let mut touched: Vec<u32> = Vec::new();

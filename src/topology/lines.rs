@@ -1,8 +1,8 @@
 //! Processes the lines of net files in both formats, and builds devices from them.
 //!
 //! [`ports_lines`](super::ports_lines) and [`topology_report`](super::topology_report) parse the
-//! lines. This module then separates the names of the two ends of each link. It reports repeated
-//! lines, contradictions, and LIDs that two devices share. At the end it builds the devices.
+//! lines. This module then separates the names of the two ends of each link, and reports repeated
+//! lines, contradictions and LIDs that two devices share. At the end it builds the devices.
 
 use std::collections::hash_map::Entry;
 use std::ops::RangeInclusive;
@@ -69,8 +69,8 @@ impl End {
     }
 }
 
-/// Length of the longest width or speed, in octets. Both words are in every record of the port, so
-/// their length is limited.
+/// Max length of a width or speed in bytes. It is limited because every record of the port has
+/// both.
 const LONGEST_WORD: usize = 16;
 
 /// Parses a width and a speed of a link as `ibnetdiscover` prints them.
@@ -131,7 +131,7 @@ pub(super) fn number(
     number.ok_or_else(|| ParseError::new(shorten(word), expected))
 }
 
-/// Shortens a text for a message. Without this, a message could contain a whole binary file.
+/// Shortens a text for a message, which could otherwise contain a whole binary file.
 pub(super) fn shorten(text: &str) -> String {
     const MOST: usize = 48;
     if text.chars().count() <= MOST {
@@ -172,7 +172,7 @@ pub(super) fn assemble(lines: Vec<Line<'_>>, remarks: &mut Vec<Remark>) -> Fabri
                 (true, false) => "has another LID in",
                 (false, _) => "has another peer in",
             };
-            // Two files may overlap. So equal lines of a port in two files are no fault.
+            // Two files may overlap, so equal lines of a port in two files are no fault.
             if there.file == position.file || first.peer != peer || first.lid != end.lid {
                 let whose = if there.file == position.file {
                     ""
@@ -260,8 +260,8 @@ pub(super) fn assemble(lines: Vec<Line<'_>>, remarks: &mut Vec<Remark>) -> Fabri
     fabric
 }
 
-/// Checks both ends of each link. Reports a link if the other end has no line, if the other end has
-/// another peer, or if both ends belong to one device.
+/// Checks both ends of each link. Reports a link if the other end has no line or another peer, or
+/// if both ends belong to one device.
 fn compare_ends(fabric: &Fabric, remarks: &mut Vec<Remark>) {
     for device in fabric.devices() {
         for (port, peer) in device.linked() {

@@ -13,9 +13,9 @@
 //! | [`anonymise`] | removes names and GUIDs from a net file |
 //! | [`synthetic`], [`shapes`] | generated fabrics |
 //!
-//! A [`Device`] answers at one LID. A switch with all of its ports is one device. Each port of an
-//! HCA is a device of its own. The key of a port is its port GUID and its port number. Names and
-//! LIDs are never keys.
+//! A [`Device`] answers at one LID: a switch with all of its ports is one device, and each port of
+//! an HCA is a device of its own. The key of a port is its port GUID and its port number; names
+//! and LIDs are never keys.
 
 use ibnet_record::types::{Guid, Lid, LinkRate, NodeKind, PortNum};
 
@@ -41,7 +41,7 @@ pub use remark::{LinePosition, Remark, RemarkKind};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct DeviceId(pub u32);
 
-/// The devices of a subnet, sorted by (GUID, port). The order of the lines in the file does not
+/// The devices of a subnet, sorted by (GUID, port), so the order of the lines in the file does not
 /// matter.
 #[derive(Clone, Debug, Default)]
 pub struct Fabric {
@@ -51,7 +51,7 @@ pub struct Fabric {
     with_aggregation_nodes: bool,
 }
 
-/// A device: a switch with its ports, or one port of an HCA or router. It answers at one LID.
+/// A device, which answers at one LID: a switch with its ports, or one port of an HCA or router.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Device {
     /// Port GUID as `ibnetdiscover` prints it. All ports of a switch share the GUID of port 0.
@@ -65,13 +65,13 @@ pub struct Device {
     pub name: String,
     /// Properties of the node to which the device belongs.
     pub node: Node,
-    /// Ports, ascending by number. `ibnetdiscover -p` also lists ports without a link. The plain
-    /// format does not list them.
+    /// Ports, ascending by number. `ibnetdiscover -p` also lists ports without a link; the plain
+    /// format does not.
     pub ports: Vec<Port>,
 }
 
-/// Properties of a node. Only the plain format contains them. A node is a whole switch, or all
-/// ports of an HCA.
+/// Properties of a node, which is a whole switch or all ports of an HCA. Only the plain format
+/// contains them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Node {
     /// Node GUID, the key of name maps.
@@ -91,7 +91,7 @@ pub struct Node {
 pub struct Port {
     /// Port number, 1 to 254.
     pub num: PortNum,
-    /// Width and speed as printed. They have no meaning without a link.
+    /// Width and speed as printed. They are meaningless without a link.
     pub rate: LinkRate,
     /// The other end of the link. `None` without a link.
     pub peer: Option<Peer>,
@@ -130,8 +130,8 @@ impl Fabric {
         }
     }
 
-    /// Renames devices. Also renames them in the peers of other devices. `names` is indexed by
-    /// [`DeviceId`]. `other` returns the names of peers that have no line of their own.
+    /// Renames devices, also as peers of other devices. `names` is indexed by [`DeviceId`], and
+    /// `other` returns the names of peers that have no line of their own.
     fn rename(&mut self, names: &[Option<&str>], other: impl Fn(Guid) -> Option<String>) {
         let of_peer = |peer: &Peer| match self.find(peer.guid, peer.port) {
             Some(id) => names[id.0 as usize].map(str::to_owned),
@@ -178,7 +178,7 @@ impl Fabric {
         &self.devices[id.0 as usize]
     }
 
-    /// Returns the device of a port. Returns `None` if the file has no line for the port.
+    /// Returns the device of a port, or `None` if the file has no line for the port.
     pub fn find(&self, guid: Guid, port: PortNum) -> Option<DeviceId> {
         let first = self.devices.partition_point(|device| device.guid < guid);
         self.devices[first..]
@@ -205,7 +205,7 @@ impl Port {
 }
 
 impl Node {
-    /// Copies the properties that this node does not have from another description of the node.
+    /// Takes the properties that this node lacks from another description of the node.
     pub(crate) fn complete(&mut self, other: Self) {
         self.guid = self.guid.or(other.guid);
         self.system_image = self.system_image.or(other.system_image);
@@ -216,7 +216,7 @@ impl Node {
 }
 
 impl Device {
-    /// Returns a port. Returns `None` if the file has no line for it.
+    /// Returns a port, or `None` if the file has no line for it.
     pub fn port(&self, num: PortNum) -> Option<&Port> {
         self.ports
             .binary_search_by_key(&num, |port| port.num)

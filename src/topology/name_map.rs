@@ -1,24 +1,24 @@
-//! Reads the names that an administrator assigned to nodes, from the file of `--node-name-map`. The
-//! tools of rdma-core and opensm read the same file.
+//! Reads the names that an administrator assigned to nodes, from the file of `--node-name-map`,
+//! which the tools of rdma-core and opensm read too.
 //!
 //! The grammar is that of `util/node_name_map.c` in rdma-core:
 //!
-//! - A GUID is a number as C's `strtoull` parses it. It is hexadecimal after `0x`, octal after a
-//!   `0` without `x`, and otherwise decimal. A blank, `#` or the end of the line follows.
-//! - The name is the text up to the next `"` or `#`, without leading `"` and `#`. So quotes are
-//!   optional, a `#` within quotes ends the name, and `0x1 # text` gives the name ` text`. Trailing
-//!   blanks belong to the name. No character is replaced.
-//! - If a GUID has several entries, the first one counts. Empty lines and lines that begin with `#`
-//!   are skipped.
+//! - A GUID is a number as C's `strtoull` parses it: hexadecimal after `0x`, octal after a `0`
+//!   without `x`, and otherwise decimal. A blank, `#` or the end of the line follows.
+//! - The name is the text up to the next `"` or `#`, without leading `"` and `#`. Quotes are
+//!   therefore optional, a `#` within quotes ends the name, and `0x1 # text` gives the name `
+//!   text`. Trailing blanks belong to the name. No character is replaced.
+//! - If a GUID has several entries, the first one counts. Empty lines and lines that begin with
+//!   `#` are skipped.
 //!
-//! This parser is more tolerant than the tools in three points. It reports and skips a faulty line.
-//! The tools ignore the whole map instead. Lines may be longer than 255 octets. A carriage return
-//! at the end of a line does not belong to the name.
+//! This parser is more tolerant than the tools in three points: it reports and skips a faulty
+//! line, where the tools ignore the whole map; lines may be longer than 255 bytes; and a carriage
+//! return at the end of a line does not belong to the name.
 //!
-//! The key of an entry is the node GUID. `ibnetdiscover -p` does not print node GUIDs. If a node
-//! GUID is unknown, this module uses the port GUID instead. The port GUID equals the node GUID on
-//! most switches, and often on the first port of an HCA. GUIDs are unique. So an entry that is
-//! found by a port GUID belongs to the right node.
+//! The key of an entry is the node GUID, which `ibnetdiscover -p` does not print. If a node GUID
+//! is unknown, this module uses the port GUID, which equals the node GUID on most switches and
+//! often on the first port of an HCA. GUIDs are unique, so an entry that is found by a port GUID
+//! belongs to the right node.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -54,7 +54,7 @@ pub struct NameMapError {
     pub lines: usize,
 }
 
-/// Longest line that rdma-core's tools read at once, in octets.
+/// Max length of a line that rdma-core's tools read at once, in bytes.
 const LONGEST_TOOL_LINE: usize = 255;
 
 impl NameMap {
@@ -144,13 +144,13 @@ impl NameMap {
         self.names.is_empty()
     }
 
-    /// Returns the remarks about lines: the line number, from 1, and the text.
+    /// Returns the remarks about lines, each with its line number, from 1.
     pub fn remarks(&self) -> &[(u32, String)] {
         &self.remarks
     }
 
-    /// Renames the nodes of these subnets. Also renames them where they are the peer of another
-    /// port. Adds a summary and the remarks to [`NetFile::notes`] of the first subnet.
+    /// Renames the nodes of these subnets, also as peers of other ports. Adds a summary and the
+    /// remarks to [`NetFile::notes`] of the first subnet.
     pub fn apply(&self, nets: &mut [NetFile]) {
         let (mut used, mut without_node) = (BTreeSet::new(), false);
         for net in &mut *nets {
@@ -206,8 +206,8 @@ fn is_space(c: char) -> bool {
     c.is_ascii_whitespace() || c == '\u{b}'
 }
 
-/// Parses a number like C's `strtoull` with base 0. Returns the number and the rest of the text.
-/// Returns an error for a number of more than 64 bits.
+/// Parses a number like C's `strtoull` with base 0. Returns the number and the rest of the text,
+/// or an error for a number of more than 64 bits.
 fn strtoull(text: &str) -> Result<(Guid, &str), String> {
     let digits = text.strip_prefix('+').unwrap_or(text);
     let hex = digits

@@ -1,16 +1,16 @@
 //! Separates the names of the two ends of a link.
 //!
-//! In the plain format the two names are separate. `ibnetdiscover -p` prints `( 'own' - 'remote' )`
-//! and escapes nothing. So a name such as `core (rack 3) - 'A' sw 1` can be split in several
-//! places. This module then uses other lines, in this order:
+//! In the plain format the two names are separate. `ibnetdiscover -p`, however, prints `( 'own' -
+//! 'remote' )` and escapes nothing. A name such as `core (rack 3) - 'A' sw 1` can therefore be
+//! split at several positions, and this module decides by other lines, in this order:
 //!
 //! 1. a line of the same GUID with one name (a port without a link), or with only one possible
 //!    split;
 //! 2. a line of the GUID of the other end, with the same properties;
 //! 3. the only own name that is possible in all lines of a GUID.
 //!
-//! If no rule applies, the text is not split, and its line counts as ambiguous. The links are still
-//! correct, because they do not depend on names.
+//! If no rule applies, the text is not split, and its line counts as ambiguous. The links are
+//! still correct, because they do not depend on names.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,8 +30,8 @@ pub enum RawName<'a> {
     Pair(&'a str),
     /// Any other text, because the line was truncated.
     Broken(&'a str),
-    /// The names of this end and of the other end in the plain format. The second name is absent if
-    /// the line was truncated.
+    /// The names of this end and of the other end in the plain format. The second name is absent
+    /// if the line was truncated.
     Separate(&'a str, Option<&'a str>),
 }
 
@@ -53,13 +53,13 @@ pub struct Separated {
     pub own: String,
     /// Name of the other end. Empty without a link.
     pub peer: String,
-    /// Whether the names could not be separated. Then `own` or `peer` is the whole text.
+    /// Whether the names could not be separated, so that `own` or `peer` is the whole text.
     pub ambiguous: bool,
 }
 
 impl<'a> RawName<'a> {
-    /// Parses a name in single quotes. Blanks within the quotes belong to the name. Returns `None`
-    /// without quotes.
+    /// Parses a name in single quotes, or returns `None` without quotes. Blanks within the quotes
+    /// belong to the name.
     pub fn alone(text: &'a str) -> Option<Self> {
         let name = text.trim_end().strip_prefix('\'')?.strip_suffix('\'')?;
         Some(Self::Alone(name))
@@ -120,10 +120,10 @@ fn separate_one(entry: Entry<'_>, known: &Known<'_>) -> Separated {
     }
 }
 
-/// Length of the longest name, in octets. A device has at most 64 octets. A name map has no limit.
+/// Max length of a name in bytes. A device has at most 64 bytes; a name map has no limit.
 const LONGEST: usize = 256;
 
-/// Returns a name of at most [`LONGEST`] octets. A shortened name ends with an ellipsis.
+/// Returns a name of at most [`LONGEST`] bytes. A shortened name ends with an ellipsis.
 pub(super) fn bounded(name: &str) -> String {
     if name.len() <= LONGEST {
         return name.to_owned();
@@ -144,7 +144,7 @@ fn split<'a>(entry: Entry<'a>, known: &Known<'a>) -> Option<(&'a str, &'a str)> 
 }
 
 /// Returns the names that are certain, by GUID. Rules 1 and 2 are applied until they give no new
-/// name. Then rule 3 is applied.
+/// name, then rule 3.
 fn known_names<'a>(entries: impl Iterator<Item = Entry<'a>> + Clone) -> Known<'a> {
     let mut known = Known::default();
     for entry in entries.clone() {
@@ -159,8 +159,8 @@ fn known_names<'a>(entries: impl Iterator<Item = Entry<'a>> + Clone) -> Known<'a
         }
     };
     let mut before = known.len();
-    // A line with only one possible split gives its names in the first pass. Only the other lines
-    // need more passes.
+    // A line with only one possible split gives its names in the first pass, so only the other
+    // lines need more passes.
     let mut open = Vec::new();
     for entry in entries.clone() {
         apply_to(&mut known, entry);

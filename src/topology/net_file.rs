@@ -1,17 +1,17 @@
-//! Reads net files in both formats of `ibnetdiscover`. The input is one file, or several files of
-//! one or more subnets.
+//! Reads net files in both formats of `ibnetdiscover`: one file, or several files of one or more
+//! subnets.
 //!
-//! 1. The content decides the format.
+//! 1. The content decides on the format.
 //! 2. A faulty line is skipped, and a [`Remark`] reports its number. A file is refused only if it
 //!    has no valid line.
 //! 3. [`NetFile::remarks`] has an entry for every line that gives no port.
 //! 4. Files of one subnet are merged. Files of different subnets stay separate, because LIDs are
-//!    unique within a subnet only, and no HCA port reaches another subnet. Two files belong to one
-//!    subnet if a port has the same GUID and the same LID in both files. A port that is only the
+//!    unique only within a subnet, and no HCA port reaches another subnet. Two files belong to one
+//!    subnet if a port has the same GUID and the same LID in both files; a port that is only the
 //!    peer in a line counts too. If they share GUIDs but no pair of GUID and LID, one of them is
 //!    outdated, and both are refused.
-//! 5. If merged files disagree, the file that was given first wins. A later file can add ports. It
-//!    can also add properties that only its format has.
+//! 5. If merged files disagree, the file that was given first wins. A later file can add ports,
+//!    and properties that only its format has.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -144,8 +144,7 @@ pub fn read(path: &Path) -> Result<NetFile, NetFileError> {
 
 /// Parses a net file of either format. Messages name the file `name`.
 ///
-/// Replaces octets that are not UTF-8. Such octets can occur only in names, and no device is
-/// identified by its name.
+/// Replaces bytes that are not UTF-8. They can occur only in names, which identify no device.
 ///
 /// # Errors
 /// Returns an error if no line can be parsed: the file is empty, or has another format.
@@ -176,7 +175,7 @@ pub fn parse_all(files: &[(String, Vec<u8>)]) -> Result<Vec<NetFile>, NetFileErr
     let mut subnets: Vec<Subnet<'_>> = Vec::new();
     for (file, (text, name)) in (0..).zip(texts.iter().zip(&names)) {
         let draft = Format::of(text).draft(text, file, name)?;
-        // A single file is not compared with others, so its ports are not stored.
+        // A single file has no other file to compare with, so its ports are not stored.
         let ends: BTreeMap<Key, Lid> = match files {
             [_] => BTreeMap::new(),
             _ => ends(&draft).map(|end| (end.key(), end.lid)).collect(),
@@ -185,7 +184,7 @@ pub fn parse_all(files: &[(String, Vec<u8>)]) -> Result<Vec<NetFile>, NetFileErr
             drafts: Vec::new(),
             ends,
         };
-        // A file may join two subnets that were separate so far.
+        // A file may join two subnets that were separate until now.
         let mut others = Vec::new();
         for subnet in subnets {
             match subnet.shared(&joined.ends) {
@@ -295,8 +294,7 @@ fn merge(names: Vec<String>, drafts: Vec<(u16, Draft<'_>)>) -> NetFile {
     }
 }
 
-/// Returns a note for each file after the first one. The note has the number of ports that this
-/// file adds.
+/// Returns a note for each file after the first one, with the number of ports that this file adds.
 fn overlaps(names: &[String], lines: &[Line<'_>]) -> Vec<String> {
     let mut known = BTreeSet::new();
     let mut notes = Vec::new();
@@ -354,7 +352,7 @@ impl Format {
         }
         let draft = match self {
             Self::PortsReport => ports_lines::draft(text, file),
-            // A file in the plain format may have no port: the fabric has no link.
+            // A file in the plain format has no port if the fabric has no link.
             Self::Topology => return Ok(topology_report::draft(text, file)),
         };
         if draft.lines.is_empty() {
@@ -394,7 +392,7 @@ impl NetFile {
     }
 
     /// Returns a position as text: `line 7`, or `b.p:7` if this subnet has several files. The file
-    /// name in the text is not escaped.
+    /// name in it is not escaped.
     pub fn position(&self, LinePosition { file, line }: LinePosition) -> String {
         match self.names.get(usize::from(file)) {
             Some(name) if self.files.len() > 1 => format!("{name}:{line}"),

@@ -8,11 +8,12 @@
 //! " - %2s %5d %2d 0x%016x ( '%s' - '%s' )"    the same of the peer; own name, peer's name
 //! ```
 //!
-//! A port without a link has 36 blanks and its own name as `'%s'`, instead of the second part.
+//! For a port without a link, the second part is replaced by 36 blanks and the port's own name as
+//! `'%s'`.
 //!
-//! 1. A port is linked if ` - ` and a peer follow. The speed is not decisive, because a linked port
-//!    can have the speed `???`.
-//! 2. The parser splits words, not columns, because a port number above 99 moves the columns.
+//! 1. A port is linked if ` - ` and a peer follow. The speed does not decide this, because a
+//!    linked port can have the speed `???`.
+//! 2. The parser splits words, not columns, because a port number above 99 shifts the columns.
 //! 3. A faulty line becomes a [`Remark`] with its number, and the other lines are parsed. Only a
 //!    file without any valid line is refused.
 //! 4. Every line that gives no port has a remark.

@@ -1,6 +1,4 @@
-//! Reads ports reports: the output of `ibnetdiscover -p`.
-//!
-//! [`net_file`] reads both formats.
+//! Reads ports reports: the output of `ibnetdiscover -p`. Use [`net_file`] to read either format.
 
 use super::net_file;
 

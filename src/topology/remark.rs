@@ -24,7 +24,7 @@ pub struct Remark {
     pub line: u32,
     /// Kind of the remark.
     pub kind: RemarkKind,
-    /// Description of what the line contains.
+    /// Description of the line's content.
     pub text: String,
 }
 
@@ -42,14 +42,14 @@ pub enum RemarkKind {
     AmbiguousName,
     /// The line of the other end names another peer, or none.
     Contradiction,
-    /// The other end has no line. The file may be incomplete.
+    /// The other end has no line, so the file may be incomplete.
     OneSided,
     /// Both ends are ports of one device.
     Loop,
 }
 
 impl RemarkKind {
-    /// All kinds. The kinds whose line gives no port come first.
+    /// All kinds, beginning with those whose line gives no port.
     pub const ALL: [Self; 7] = [
         Self::Unreadable,
         Self::Repeated,

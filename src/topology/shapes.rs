@@ -7,7 +7,7 @@
 use super::synthetic::{Blueprint, NodeId};
 
 /// A fat tree of three tiers without oversubscription. A pod has `radix / 2` leaves and as many
-/// spines. There is a core for each of the `(radix / 2)^2` upper spine ports of a pod.
+/// spines, and there is one core for each of the `(radix / 2)^2` upper spine ports of a pod.
 #[derive(Clone, Copy, Debug)]
 pub struct ThreeTiers {
     /// Ports of a switch; even.
@@ -23,9 +23,9 @@ pub struct Dragonfly {
     pub groups: usize,
     /// Switches with hosts in each group.
     pub leaves: usize,
-    /// Switches without hosts in each group. With such switches the fabric is a Dragonfly+: each of
-    /// them is cabled to every leaf of its group. If the number is 0, the leaves of a group are
-    /// cabled to one another (Dragonfly).
+    /// Switches without hosts in each group. If there are any, the fabric is a Dragonfly+, in
+    /// which each of them is cabled to every leaf of its group; otherwise the leaves of a group
+    /// are cabled to one another (Dragonfly).
     pub spines: usize,
     /// Hosts on each leaf.
     pub hosts: usize,
@@ -36,14 +36,14 @@ pub struct Dragonfly {
 pub struct Grid {
     /// Switches in each dimension.
     pub sizes: Vec<usize>,
-    /// Whether the ends of each dimension are joined. Such a grid is a torus, not a mesh.
+    /// Whether the ends of each dimension are joined, which makes the grid a torus and not a mesh.
     pub wrapped: bool,
     /// Hosts on each switch.
     pub hosts: usize,
 }
 
-/// Units of hosts with several HCAs. Each unit has one leaf switch for each rail. Each host of the
-/// unit is cabled to all leaf switches of the unit.
+/// Units of hosts with several HCAs. Each unit has one leaf switch for each rail, and each host of
+/// the unit is cabled to all of them.
 #[derive(Clone, Copy, Debug)]
 pub struct Rails {
     /// Number of units.

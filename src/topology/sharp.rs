@@ -1,10 +1,10 @@
-//! Finds aggregation nodes: the SHARP engines of switches. In a net file they look like HCAs of
-//! hosts.
+//! Finds aggregation nodes, the SHARP engines of switches, which look like HCAs of hosts in a net
+//! file.
 //!
 //! No single fact is sufficient to recognize them. The name can come from a map or from another
 //! device. The port number differs between models (37, 41, 65, 81, 129 and 145 were seen), and any
 //! HCA can be on the highest port of a switch. Only the plain format has the device ID and the
-//! system image GUID. So this module requires two facts that agree.
+//! system image GUID. This module therefore requires two facts that agree.
 
 use ibnet_record::types::{Guid, NodeKind};
 
@@ -20,11 +20,11 @@ pub const NAME: &str = "Aggregation Node";
 const DEVICE_ID: u32 = 0xcf09;
 
 /// Differences between the GUIDs of an aggregation node and its switch: 8 on EDR and HDR, 16 on
-/// NDR. Usually the GUID of the node is the larger one.
+/// NDR. The GUID of the node is usually the larger one.
 const DISTANCES: [u64; 2] = [8, 16];
 
 impl Fabric {
-    /// Makes the sampling include aggregation nodes. They still do not count in the computation of
+    /// Includes aggregation nodes in the sampling. They still do not count in the computation of
     /// tiers, and they are never samplers.
     pub fn sample_aggregation_nodes(&mut self) {
         self.with_aggregation_nodes = true;
@@ -46,7 +46,7 @@ impl Fabric {
     /// - it has the device ID of aggregation nodes;
     /// - its system image GUID is that of the switch.
     ///
-    /// If it has any other device ID, this counts as a fact against it.
+    /// A device ID other than that of aggregation nodes counts as a fact against it.
     pub fn is_aggregation_node(&self, device: &Device) -> bool {
         let Some((_, peer)) = device.linked().next() else {
             return false;

@@ -1,8 +1,8 @@
 //! Generated fabrics for demonstrations, virtual sweeps and tests.
 //!
-//! A [`Blueprint`] is a list of nodes and cables. It can be printed in two ways: like the output of
-//! `ibnetdiscover -p`, or as a net file for ibsim. No other module distinguishes generated fabrics
-//! from real ones.
+//! A [`Blueprint`] is a list of nodes and cables. It can be printed like the output of
+//! `ibnetdiscover`, with or without `-p`, or as a net file for ibsim. No other module
+//! distinguishes generated fabrics from real ones.
 
 use std::fmt::Write;
 
@@ -45,10 +45,10 @@ pub struct FatTree {
     pub radix: usize,
 }
 
-/// The fabric of the measurements in the LDMS paper. The paper does not describe all of its
-/// details. It has 288 hosts on 12 leaf switches. The leaf switches are connected to 6 core
-/// switches. They have half as many cables to the core switches as to hosts (oversubscription 2:1).
-/// An I/O part has 4 switches with 14 servers on two ports each. All links are 4x EDR.
+/// The fabric of the measurements in the LDMS paper, which does not describe all of its details.
+/// 12 leaf switches have 288 hosts, and half as many cables to 6 core switches as to hosts
+/// (oversubscription 2:1). An I/O part has 4 switches with 14 servers, each on two ports. All
+/// links are 4x EDR.
 ///
 /// The totals: 22 switches, 302 HCAs, 338 LIDs, 968 linked ports and 140 unlinked ones.
 pub fn stria() -> Blueprint {
@@ -82,8 +82,8 @@ pub fn stria() -> Blueprint {
         .iter()
         .flat_map(|(role, count)| (1..=*count).map(move |n| format!("{role}{n} mlx5_0")));
     for (n, name) in names.enumerate() {
-        // Each server is connected to both switches of one of two pairs. So a server stays
-        // connected if one switch fails.
+        // Each server is connected to both switches of one of two pairs, so it stays connected if
+        // one switch fails.
         let (pair, place) = (n % 2 * 2, n / 2 + 1);
         let server = plan.adapter(&name, 2);
         plan.cable((server, 1), (island[pair], place));
@@ -92,15 +92,15 @@ pub fn stria() -> Blueprint {
     plan
 }
 
-/// A large fabric of three tiers with 64-port switches. It has six pods of 32 leaf switches and 32
-/// spine switches, half a pod with 16 leaf switches, and 128 core switches. Each leaf switch has 32
+/// A large fabric of three tiers with 64-port switches: six pods of 32 leaf switches and 32 spine
+/// switches, half a pod with 16 leaf switches, and 128 core switches. Each leaf switch has 32
 /// hosts. The fabric is not oversubscribed. All links are 4x EDR.
 ///
 /// The totals: 560 switches, 6656 HCAs, 39,936 linked ports.
 pub fn large() -> Blueprint {
     const PODS: [usize; 7] = [32, 32, 32, 32, 32, 32, 16];
     const SPINES: usize = 32;
-    // Number of core switches for each spine number, and number of cables from a spine to each of
+    // Number of core switches for each spine index, and number of cables from a spine to each of
     // these core switches.
     const CORES: usize = 4;
     let mut plan = Blueprint::new("EDR");
@@ -265,8 +265,8 @@ impl Blueprint {
             .count()
     }
 
-    /// Prints the fabric like `ibnetdiscover -p`. Nodes are in reverse order, and their ports are
-    /// in descending order. Ports of HCAs are printed only if they are linked.
+    /// Prints the fabric like `ibnetdiscover -p`. Nodes are in reverse order, and their ports in
+    /// descending order. Ports of HCAs are printed only if they are linked.
     pub fn ports_report(&self) -> String {
         let mut text = String::new();
         for node in self.nodes.iter().rev() {
@@ -360,8 +360,8 @@ impl Blueprint {
         text
     }
 
-    /// Prints a net file for ibsim. Node names are the first words of the names, after `S-` and
-    /// `H-`.
+    /// Prints a net file for ibsim. The name of a node is the first word of its name here, after
+    /// `S-` or `H-`.
     pub fn ibsim_net(&self) -> String {
         let mut text = String::new();
         for node in &self.nodes {

@@ -1,4 +1,4 @@
-//! Reads lines of the plain format of `ibnetdiscover` (without `-p`).
+//! Parses lines of the plain format of `ibnetdiscover` (without `-p`).
 //!
 //! The format is that of `dump_topology()` in rdma-core's `infiniband-diags/ibnetdiscover.c`: one
 //! paragraph for each node, one line for each linked port.
@@ -19,7 +19,7 @@
 //! 1. The format lists only linked ports. Each line that begins with `[` gives a port, or a
 //!    [`Remark`] with the line number.
 //! 2. A line identifies the other end of a link by its node GUID. The port GUID of a switch is in
-//!    the paragraph of the switch. This paragraph can come later in the file.
+//!    the paragraph of the switch, which can come later in the file.
 //! 3. A name is the text from the first to the last `"` of the comment. Names are not escaped, and
 //!    no other `"` follows the name.
 //! 4. Width and speed form one word: `2xNDR`, `?????`.
@@ -48,8 +48,8 @@ pub(super) fn draft(text: &str, file: u16) -> Draft<'_> {
     reader.finish()
 }
 
-/// Returns the start of a line that ends the previous paragraph, or `None` for other lines. The
-/// rest of the line may be faulty: the ports after it do not belong to the previous node.
+/// Returns the start of a line that ends the previous paragraph, or `None` for other lines. Even
+/// if the rest of the line is faulty, the ports after it do not belong to the previous node.
 pub(super) fn opening(line: &str) -> Option<&'static str> {
     let word = line
         .split_inclusive([' ', '\t', '='])
@@ -71,7 +71,7 @@ pub(super) fn is_line(line: &str) -> bool {
     line.starts_with(HEADING) || piece.is_some()
 }
 
-/// One parsed line. [`draft`] converts it to a port, [`anonymise`](super::anonymise) prints it.
+/// One parsed line, which [`draft`] converts to a port and [`anonymise`](super::anonymise) prints.
 #[derive(Debug)]
 pub(super) enum Piece<'a> {
     /// A comment, a heading or an empty line.
@@ -94,7 +94,7 @@ pub(super) struct Header<'a> {
     pub(super) id: Id,
     pub(super) ports: u8,
     pub(super) name: &'a str,
-    /// LID of a switch. The value is 0 for other nodes.
+    /// LID of a switch, or 0 for other nodes.
     pub(super) lid: Lid,
 }
 
@@ -146,8 +146,8 @@ struct Reader<'a> {
     port_guid: Option<Guid>,
     current: Option<Current<'a>>,
     open: Vec<Open<'a>>,
-    /// Port GUIDs of switches, HCA ports and router ports. The key is the node GUID and the port
-    /// number. The port number is 0 for a switch.
+    /// Port GUIDs of switches, HCA ports and router ports, by node GUID and port number, which is
+    /// 0 for a switch.
     port_guids: BTreeMap<(Guid, PortNum), Guid>,
     remarks: Vec<Remark>,
 }
@@ -190,7 +190,7 @@ impl<'a> Reader<'a> {
             name,
             lid,
         } = *header;
-        // If the lines before name another node GUID, they belong to another node.
+        // If the lines before the header name another node GUID, they belong to another node.
         let own = self.facts.guid.is_none_or(|guid| guid == id.guid);
         let (facts, port_guid) = if own {
             (self.facts, self.port_guid)
@@ -294,8 +294,8 @@ impl<'a> Reader<'a> {
                 peer_port
             };
             let known = port_guids.get(&(peer.guid, port)).copied();
-            // A switch without a paragraph has no known port GUID. Most switches have equal node
-            // and port GUIDs, so its node GUID is used.
+            // A switch without a paragraph has no known port GUID. Its node GUID is used, because
+            // the two are equal on most switches.
             let guid = peer_guid.or(known).unwrap_or(peer.guid);
             let peer = End {
                 kind: peer.kind,
@@ -507,8 +507,8 @@ fn lid_in(text: &str) -> Result<Option<Lid>, ParseError> {
     Ok(lid.map(|lid| Lid(lid as u16)))
 }
 
-/// Returns width and speed after the LID. If the line was cut there, width and speed are unknown,
-/// but the port still counts as linked.
+/// Returns width and speed after the LID. If the line was cut there, both are unknown, but the
+/// port still counts as linked.
 fn rate_in(text: &str) -> LinkRate {
     let word = text
         .split_ascii_whitespace()

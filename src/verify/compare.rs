@@ -33,7 +33,7 @@ pub struct Values {
 /// Kind of a difference.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
-    /// libibmad and ibnet decode the same octets to different values.
+    /// libibmad and ibnet decode the same bytes to different values.
     Decoding,
     /// The value of the second reader is not between the two values of ibnet.
     NotBetween,
@@ -79,10 +79,10 @@ impl Comparison {
 }
 
 /// Compares the readings of an attribute of performance management, field by field. A counter may
-/// increase from one reading to the next. Other fields must be equal.
+/// increase from one reading to the next; other fields must be equal.
 ///
-/// libibmad and ibnet must decode the octets of the second reader to the same values. There is one
-/// exception, which is counted apart: QP1Dropped, which libibmad reads from other octets.
+/// libibmad and ibnet must decode the bytes of the second reader to the same values. The one
+/// exception, QP1Dropped, which libibmad reads from other bytes, is counted separately.
 pub fn compare(
     attribute: Option<&Attribute>,
     readers: &[FieldReader],

@@ -1,4 +1,4 @@
-//! Reads all attributes of one port of a device on both paths, and compares them.
+//! Reads all attributes of one port of a device by both readers, and compares them.
 
 use std::fmt;
 
@@ -19,12 +19,12 @@ use crate::mad::transport::{Transport, TransportError};
 use crate::sweep::driver::{Clock, DeviceClient};
 use crate::sweep::query::{Client, NoAnswer};
 
-/// Largest number of times that an attribute is compared, if its counters decreased. A counter
-/// decreases if another program clears it.
+/// Max number of times that an attribute is compared while its counters decrease, which happens if
+/// another program clears them.
 const ATTEMPTS: u32 = 3;
 
-/// Largest number of MADs for one port of a device, if every MAD is answered and no counter
-/// decreases: three readings of each group and of five other attributes, and two more readings.
+/// Max number of MADs for one port of a device, if every MAD is answered and no counter decreases:
+/// three readings of each group and of five other attributes, and two more readings.
 pub const MADS_PER_DEVICE: u64 = 3 * (5 + Group::ALL.len() as u64) + 2;
 
 /// Name of the attribute that the subnet manager answers.
@@ -46,7 +46,7 @@ pub struct Subject {
 pub struct DeviceResult {
     /// Results in the order of the queries.
     pub attributes: Vec<AttributeResult>,
-    /// Agents that answered on both paths, if they differ: ibnet's and the second reader's.
+    /// Agents that answered ibnet and the second reader, if they differ.
     pub other_agent: Option<(Target, Target)>,
     /// Agent of another LID that answers for this device.
     pub redirected_to: Option<Lid>,
@@ -59,24 +59,24 @@ pub struct DeviceResult {
 /// The result of one attribute.
 #[derive(Clone, Debug)]
 pub struct AttributeResult {
-    /// Name of the group, or of the attribute if it is no group.
+    /// Name of the group, or of an attribute that is no group.
     pub name: &'static str,
-    /// What was found.
+    /// Outcome of the comparison.
     pub outcome: Outcome,
 }
 
 /// The outcome of one attribute.
 #[derive(Clone, Debug)]
 pub enum Outcome {
-    /// Both paths were answered.
+    /// Both readers had an answer.
     Compared(Comparison),
-    /// No path was answered.
+    /// No reader had an answer.
     Unanswered(NoAnswer, Unread),
-    /// Only ibnet was answered.
+    /// Only ibnet had an answer.
     OnlyOurs(Unread),
-    /// Only the second reader was answered.
+    /// Only the second reader had an answer.
     OnlyTheirs(NoAnswer),
-    /// The masks of the device do not have the group. ibnet asked once for it.
+    /// The masks of the device do not have the group. ibnet queried it once.
     Lacking(Lacking),
 }
 
@@ -102,7 +102,7 @@ impl fmt::Display for Lacking {
 }
 
 impl DeviceResult {
-    /// Returns the number of differences: fields, attributes that only one path answered, and
+    /// Returns the number of differences: fields, attributes that only one reader could read, and
     /// different agents.
     pub fn differences(&self) -> usize {
         let of_attributes: usize = self
@@ -113,8 +113,8 @@ impl DeviceResult {
         of_attributes + usize::from(self.other_agent.is_some())
     }
 
-    /// Returns whether the device answered nothing on both paths. The path record does not count,
-    /// because the subnet manager answers it.
+    /// Returns whether the device answered neither reader. The path record does not count, because
+    /// the subnet manager answers it.
     pub fn is_silent(&self) -> bool {
         let is_unanswered =
             |attribute: &AttributeResult| matches!(attribute.outcome, Outcome::Unanswered(..));
@@ -160,7 +160,7 @@ impl Outcome {
     }
 }
 
-/// Reads devices on both paths.
+/// Reads devices by both readers.
 pub struct Verifier<T, C, R> {
     client: DeviceClient<T, C>,
     reference: R,
@@ -184,7 +184,7 @@ impl<T: Transport, C: Clock, R: Reference> Verifier<T, C, R> {
         }
     }
 
-    /// Returns the number of MADs that both paths sent so far, without those of
+    /// Returns the number of MADs that both readers have sent, without those of
     /// [`client_mut`](Self::client_mut).
     pub fn mads(&self) -> u64 {
         self.mads + self.reference.mads()
@@ -195,7 +195,7 @@ impl<T: Transport, C: Clock, R: Reference> Verifier<T, C, R> {
         &mut self.client
     }
 
-    /// Reads NodeInfo of a device once, on ibnet's path.
+    /// Reads NodeInfo of a device once, by ibnet's reader.
     ///
     /// # Errors
     /// Returns an error if the transport is lost.
@@ -208,7 +208,7 @@ impl<T: Transport, C: Clock, R: Reference> Verifier<T, C, R> {
         Ok(self.ours(&query)?.ok().map(|data| NodeInfo::parse(&data)))
     }
 
-    /// Reads all attributes of one port on both paths, and compares them.
+    /// Reads all attributes of one port by both readers, and compares them.
     ///
     /// # Errors
     /// Returns an error if the transport is lost.
@@ -264,7 +264,8 @@ impl<T: Transport, C: Clock, R: Reference> Verifier<T, C, R> {
         let known = libibmad::field_readers(&CLASS_PORT_INFO);
         let (outcome, last) =
             self.attribute(&CLASS_PORT_INFO_QUERY, Some(&CLASS_PORT_INFO), &known)?;
-        // ClassPortInfo is mandatory. An agent that does not answer it answers no other request.
+        // ClassPortInfo is mandatory, so an agent that does not answer it answers no other
+        // request.
         let groups = if matches!(outcome, Outcome::Unanswered(NoAnswer::Silent, _)) {
             &[][..]
         } else {
@@ -391,7 +392,7 @@ impl<T: Transport, C: Clock, R: Reference> Verifier<T, C, R> {
         Ok(results)
     }
 
-    /// Reads an attribute on both paths and compares it. Also returns the last reading of ibnet.
+    /// Reads an attribute by both readers and compares it. Also returns the last reading of ibnet.
     fn attribute(
         &mut self,
         query: &Query,
@@ -428,7 +429,7 @@ impl<T: Transport, C: Clock, R: Reference> Verifier<T, C, R> {
         }
     }
 
-    /// Reads an attribute on ibnet's path.
+    /// Reads an attribute by ibnet's reader.
     fn ours(&mut self, query: &Query) -> Result<Result<Data, NoAnswer>, TransportError> {
         let response = self.client.request(query)?;
         self.mads += u64::from(response.mads);

@@ -1,15 +1,15 @@
 //! Compares ibnet with libibmad on the devices of a site: `ibnet-sweep verify` (feature `umad`).
 //!
-//! Each attribute of a device is read three times, back to back: by ibnet, by a second reader, and
-//! by ibnet again. The second reader is libibmad. On the simulated fabric it is a second client of
-//! ibnet, whose replies libibmad decodes. Each field is then compared:
+//! Each attribute of a device is read three times in a row: by ibnet, by a second reader, and by
+//! ibnet again. The second reader is libibmad. On the simulated fabric it is a second client of
+//! ibnet, whose replies libibmad decodes. The readings are then compared, field by field:
 //!
-//! - libibmad and ibnet must decode the octets of the second reader to the same value.
+//! - libibmad and ibnet must decode the bytes of the second reader to the same value.
 //! - A counter of the second reader must be between the two values of ibnet.
 //! - Any other field must have the same value in all three readings.
 //!
-//! The sender sends only Get requests, and waits for each reply before it sends the next request.
-//! [`timing`] has the exception: a few requests in flight at once.
+//! Both readers send only Get requests, and wait for each reply before they send the next request.
+//! The one exception is [`timing`], which has a few requests in flight at once.
 //!
 //! | module | contents |
 //! |---|---|

@@ -52,7 +52,7 @@ impl fmt::Display for Model {
     }
 }
 
-/// Returns at most `most` of `count` places, evenly spread, in ascending order.
+/// Returns at most `most` indices of `count` items, evenly spread, in ascending order.
 pub fn spread(count: usize, most: usize) -> Vec<usize> {
     let taken = most.min(count);
     (0..taken).map(|place| place * count / taken).collect()

@@ -1,4 +1,4 @@
-//! The second reader of a device: libibmad, or on the simulated fabric a second client.
+//! The second reader of a device: libibmad or, on the simulated fabric, a second client of ibnet.
 
 use std::cell::RefCell;
 use std::io;
@@ -17,12 +17,12 @@ use crate::sweep::driver::{Clock, DeviceClient, TRIES};
 use crate::sweep::query::{Client, NoAnswer};
 use crate::time::Instant;
 
-/// Reads attributes of a device by another path than ibnet's own.
+/// Reads attributes of a device independently of ibnet's own reader.
 pub trait Reference {
-    /// Sends the next queries to the device at this LID.
+    /// Directs the next queries to the device at this LID.
     fn turn_to(&mut self, lid: Lid);
 
-    /// Reads an attribute. Returns the octets of the reply from octet 64 of the MAD.
+    /// Reads an attribute. Returns the bytes of the reply from octet 64 of the MAD.
     ///
     /// # Errors
     /// Returns the reason why there is no answer.
@@ -31,8 +31,8 @@ pub trait Reference {
     /// Returns the destination of the next query of performance management.
     fn agent(&self) -> Target;
 
-    /// Returns the number of MADs that were sent. A redirection that libibmad followed counts as
-    /// one more MAD.
+    /// Returns the number of MADs sent. A redirection that libibmad followed counts as one more
+    /// MAD.
     fn mads(&self) -> u64;
 }
 
@@ -42,7 +42,7 @@ pub enum Unread {
     /// No reply.
     #[error("no reply")]
     Silent,
-    /// The agent refused the query, or the MAD was not sent. libibmad does not distinguish the two.
+    /// The agent refused the query, or the MAD was not sent, which libibmad does not distinguish.
     #[error("refused or not sent: {}", io::Error::from_raw_os_error(*.0))]
     Failed(i32),
 }
@@ -126,7 +126,7 @@ impl<T: Transport> Transport for Shared<T> {
     }
 }
 
-/// A second client of ibnet, for a fabric that libibmad cannot reach. libibmad still decodes its
+/// A second client of ibnet, for a fabric that libibmad cannot reach. libibmad still decodes the
 /// replies.
 pub struct SecondClient<T, C> {
     client: DeviceClient<T, C>,

@@ -1,7 +1,7 @@
-//! The results as JSON, for a site to publish: names and GUIDs are replaced.
+//! The results as JSON for a site to publish, with replaced names and GUIDs.
 //!
-//! LIDs, port numbers, device IDs and the values of fields that differ stay. A report of equal
-//! devices has no value of any counter.
+//! LIDs, port numbers, device IDs and the values of fields that differ stay, so a report without
+//! differences has no counter value.
 
 use std::fmt;
 
@@ -30,7 +30,7 @@ pub struct Report {
     pub reference: &'static str,
     /// Number of devices of the plan or of the net file.
     pub devices_known: usize,
-    /// Number of devices that were asked for their model.
+    /// Number of devices whose model was queried.
     pub devices_identified: usize,
     /// The models, each with its number of identified devices.
     pub models: Vec<ModelReport>,
@@ -91,7 +91,7 @@ struct AttributeReport {
     name: &'static str,
     /// `equal`, `different`, `unanswered`, `only_ibnet`, `only_reference`, or `not_supported`.
     result: &'static str,
-    /// The reason of a missing answer, or the answer of a device without this group.
+    /// The reason for a missing answer, or the answer of a device without this group.
     #[serde(skip_serializing_if = "String::is_empty")]
     detail: String,
     values: u32,
@@ -106,8 +106,7 @@ struct DifferenceReport {
     index: u8,
     /// `decoding`, `not_between` or `changed`.
     fault: &'static str,
-    /// The values as in [`Values`], in the order of its fields. They are left out for a GUID or a
-    /// GID.
+    /// The values as in [`Values`], in the order of its fields; left out for a GUID or a GID.
     values: Option<[u64; 4]>,
 }
 
@@ -174,7 +173,7 @@ pub struct ProgramDifference {
     pub program: String,
 }
 
-/// The name and the GUID of a device in a report, and what else identifies it.
+/// The name and the GUID of a device in a report, and its other properties.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Identity {
     /// Substitute of the port GUID.

@@ -1,8 +1,8 @@
 //! Sends a burst of equal requests and measures the time until each completion.
 //!
-//! A burst measures the service time of a device with one and with several requests in flight. A
-//! burst to a LID that does not exist measures when the kernel reports timeouts: after one request,
-//! how late it is; after several, whether it holds requests back (flow control).
+//! A burst measures the service time of a device with one or with several requests in flight. A
+//! burst to a LID that does not exist measures when the kernel reports timeouts: with one request,
+//! how late it is; with several, whether it holds requests back (flow control).
 
 use std::time::Duration;
 
@@ -24,9 +24,9 @@ pub struct Burst {
     pub target: Target,
     /// Number of requests.
     pub count: u32,
-    /// Largest number of requests in flight.
+    /// Max number of requests in flight.
     pub in_flight: u32,
-    /// TID of the first request. The following requests have the following TIDs.
+    /// TID of the first request. Each further TID is larger by one.
     pub first_tid: u32,
 }
 
@@ -41,8 +41,8 @@ pub struct Times {
     pub lost: u32,
 }
 
-/// Time after [`Target::give_up`] until which the completion of a request is awaited. Kernels with
-/// flow control start the timeout of a request late.
+/// Time beyond [`Target::give_up`] for which a completion is awaited, because kernels with flow
+/// control start the timeout of a request late.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 impl Times {

@@ -1,7 +1,7 @@
 //! Decoding by libibmad, the MAD library of rdma-core (feature `umad`).
 //!
-//! This decoder shares no code with ours ([`Bits`](super::pma::Bits)). Tests, benches and diagnostics compare
-//! the results of both decoders. A sweep uses only ours.
+//! This decoder shares no code with that of this crate ([`Bits`](super::pma::Bits)). Tests, benches
+//! and diagnostics compare the results of both; a sweep does not use libibmad.
 //!
 //! [`decode`] reads all fields of one reply. To read many replies, call [`field_readers`] once and
 //! then [`FieldReader::read`] for each reply.
@@ -23,9 +23,9 @@
 //! [`LibibmadClient`] reads the attributes of devices with the queries of libibmad. `ibnet-sweep
 //! verify` compares the results with those of ibnet.
 //!
-//! libibmad 44.0 differs from this crate in one field, QP1Dropped of PortCounters. For this field,
-//! libibmad reads the octets of VL15Dropped. The reason is an error in its table: the entry for
-//! `IB_PC_QP1_DROP_F` lacks the macro that orders bits.
+//! libibmad 44.0 differs from this crate in one field, QP1Dropped of PortCounters, for which it
+//! reads the octets of VL15Dropped: in its table, the entry for `IB_PC_QP1_DROP_F` lacks the macro
+//! that orders bits.
 
 use ibnet_record::attributes::port_counters::PORT_COUNTERS;
 use ibnet_record::attributes::{Attribute, Field};
@@ -42,7 +42,7 @@ mod tests;
 /// in the IBA specification.
 const NAMES: &str = include_str!("../../../tests/data/pma-fields.tsv");
 
-/// The octets of a MAD in a buffer that libibmad can read.
+/// The bytes of a MAD in a buffer that libibmad can read.
 #[derive(Clone, Copy, Debug)]
 pub struct Reply(PaddedMad);
 
@@ -115,8 +115,7 @@ impl FieldReader {
 /// Returns a reader for each value of an attribute of performance management, in the order of the
 /// wire.
 ///
-/// Leaves out the fields that libibmad does not have. These are the OpCode fields of three
-/// attributes.
+/// Leaves out the OpCode fields of three attributes, which libibmad does not have.
 pub fn field_readers(attribute: &'static Attribute) -> Vec<FieldReader> {
     let rows = NAMES.lines().filter_map(|line| {
         let mut cells = line.split('\t').skip(1);
@@ -168,8 +167,8 @@ const MANAGEMENT_NAMES: [(&str, &str); 22] = [
     ("SMState", "IB_SMINFO_STATE_F"),
 ];
 
-/// Returns a reader for each field of an attribute of subnet management that this crate reads:
-/// NodeInfo, PortInfo, PortInfoExtended or SMInfo. Another attribute has no reader.
+/// Returns a reader for each field that this crate reads of an attribute of subnet management:
+/// NodeInfo, PortInfo, PortInfoExtended or SMInfo. Other attributes have no reader.
 ///
 /// Leaves out LinkSpeedExtActive2 of PortInfo, which libibmad 44 does not have.
 pub fn management_readers(attribute: u16) -> Vec<FieldReader> {

@@ -1,8 +1,8 @@
 //! ClassPortInfo (attribute 0x0001, IBA vol. 1, 13.4.8.1 and 16.1.3.1): the capabilities of an
-//! agent. The attribute has 72 octets and no PortSelect. Every agent has it.
+//! agent. Every agent has this attribute, which has 72 octets and no PortSelect.
 //!
-//! CapabilityMask shows which optional parts of other attributes the agent has. If the agent lacks
-//! a part, its counters are not in the records. They never appear as zero.
+//! CapabilityMask shows which optional parts of other attributes the agent has. Counters of a part
+//! that the agent lacks are left out of the records; they never appear as zero.
 
 use ibnet_record::attributes::{Attribute, Field, Group, Needs};
 use ibnet_record::types::{Lid, NodeKind};
@@ -58,12 +58,12 @@ pub struct Capabilities {
     /// CapabilityMask2. Bit n in IBA is `1 << n`.
     pub mask2: u32,
     /// OptionMask of PortSamplesControl. Bit n in IBA is `1 << n`. `None` if the agent did not
-    /// report OptionMask.
+    /// report it.
     pub option_mask: Option<u64>,
 }
 
-/// A redirection (MAD status 0x0002). It describes the agent that answers the queries instead of
-/// the agent that was asked.
+/// A redirection (MAD status 0x0002): the address of the agent that answers in place of the
+/// queried one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Redirect {
     /// LID of the agent.
@@ -79,8 +79,8 @@ pub struct Redirect {
 }
 
 impl Redirect {
-    /// Parses the attribute. Returns `None` if it has no unicast LID. Such a redirection uses a GID
-    /// and leads to another subnet, and ibnet does not query other subnets.
+    /// Parses the attribute. Returns `None` if it has no unicast LID: such a redirection leads by
+    /// a GID to another subnet, and ibnet does not query other subnets.
     pub fn parse(data: &Data) -> Option<Self> {
         let lid = Lid(REDIRECT_LID.raw(data, 0) as u16);
         lid.is_unicast().then(|| Self {
@@ -138,9 +138,9 @@ impl Capabilities {
         CAPABILITY_MASK2.set_raw(data, 0, self.mask2.into());
     }
 
-    /// Returns whether the capabilities include `needs`. If the agent did not report OptionMask,
-    /// its options count as present until the agent refuses them. `OtherFec` is always included,
-    /// because the FEC of a port is not a capability of the agent.
+    /// Returns whether the capabilities include `needs`. Without OptionMask, options count as
+    /// present until the agent refuses them. `OtherFec` is always included, because the FEC of a
+    /// port is not a capability of the agent.
     pub const fn have(&self, needs: Needs) -> bool {
         match needs {
             Needs::Nothing => true,

@@ -1,4 +1,4 @@
-//! Performance management, class 0x04 (IBA vol. 1, 16.1). A request with the method Get reads the
+//! Performance management, class 0x04 (IBA vol. 1, 16.1): a request with the method Get reads the
 //! counters of a port.
 //!
 //! The data of such a MAD is an *attribute*, such as PortCounters.
@@ -31,12 +31,12 @@ pub use sampling::Sampling;
 pub const CLASS_PERF_MGT: u8 = 0x04;
 /// Version of the class.
 pub const CLASS_VERSION: u8 = 1;
-/// Octet of a MAD of this class at which the attribute begins.
+/// Octet at which the attribute begins in a MAD of this class.
 pub const DATA_OFFSET: usize = 64;
-/// Octets of the attribute.
+/// Length of the attribute in octets.
 pub const DATA_LEN: usize = MAD_LEN - DATA_OFFSET;
 
-/// The octets of an attribute.
+/// The bytes of an attribute.
 pub type Data = [u8; DATA_LEN];
 
 /// A request for one attribute of one port.
@@ -66,7 +66,7 @@ impl Query {
         }
     }
 
-    /// Returns the PortSelect of a reply if it is not the port of the request.
+    /// Returns the PortSelect of a reply if it differs from the port of the request.
     pub(super) fn other_port(&self, mad: &Mad) -> Option<u8> {
         let port = mad[DATA_OFFSET + PORT_SELECT_OCTET];
         self.port
@@ -80,13 +80,13 @@ const _: () = assert!(HEADER_LEN <= DATA_OFFSET);
 /// Octet of PortSelect in every attribute that has it.
 const PORT_SELECT_OCTET: usize = 1;
 
-/// Returns the octets of the attribute of a MAD.
+/// Returns the bytes of the attribute in a MAD.
 pub fn data(mad: &Mad) -> &Data {
     mad.last_chunk()
         .expect("a MAD is longer than its data area")
 }
 
-/// Returns the octets of the attribute of a MAD for writing.
+/// Returns the bytes of the attribute in a MAD for writing.
 pub fn data_mut(mad: &mut Mad) -> &mut Data {
     mad.last_chunk_mut()
         .expect("a MAD is longer than its data area")

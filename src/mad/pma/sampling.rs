@@ -1,10 +1,10 @@
 //! PortSamplesControl (attribute 0x0010, IBA vol. 1, 16.1.3.2): 80 octets. Every agent has it.
 //!
-//! The attribute controls the sampling of counters by the agent. ibnet never starts such a
-//! sampling. It reads only two fields:
+//! With this attribute, an agent can sample its counters. ibnet never starts such a sampling and
+//! reads only two fields:
 //!
-//! - **OptionMask** shows which optional attributes the agent has, if they have no bit in
-//!   CapabilityMask.
+//! - **OptionMask** shows which of the optional attributes without a bit in CapabilityMask the
+//!   agent has.
 //! - **Tick** is the length of a tick of PortXmitWait, in symbol times, minus one.
 
 use ibnet_record::attributes::sampling::{OPTION_MASK, TICK};

@@ -1,4 +1,4 @@
-//! Transports: they send MADs into a fabric and receive the replies.
+//! Transports, which send MADs into a fabric and receive the replies.
 //!
 //! | transport | fabric |
 //! |---|---|
@@ -20,18 +20,17 @@ pub mod umad;
 
 /// Reads the LID of the sending port and the LID of its subnet manager.
 ///
-/// The driver calls this function about once a second, on a separate thread. While slots run, it
-/// never calls the function on the MAD thread. The first call also reads the service level to the
-/// subnet manager and the GID. A later call reads the service level and the GID only if one of the
-/// LIDs changed. Returns `None` if the port cannot be read now.
+/// The driver calls this function about once a second on a separate thread, and never on the MAD
+/// thread while slots run. The first call also reads the service level to the subnet manager and
+/// the GID; a later call does so only if one of the LIDs has changed. Returns `None` if the port
+/// cannot be read now.
 pub type Locator = Box<dyn FnMut() -> Option<Local> + Send>;
 
 /// Sends MADs and reports their completions.
 ///
 /// The engine decides on the deadlines and the order of the MADs. A transport never sends a MAD
-/// twice. It waits for a reply for the time [`Target::give_up`]. After this time it reports one
-/// completion with [`Outcome::TimedOut`], and drops a later reply. If a MAD was not sent, it may
-/// have no completion.
+/// twice. It waits for a reply for the time [`Target::give_up`], then reports one completion with
+/// [`Outcome::TimedOut`] and drops a later reply. A MAD that was not sent may have no completion.
 ///
 /// No method reads a clock: `now` is an argument.
 pub trait Transport {
@@ -42,8 +41,8 @@ pub trait Transport {
     /// [`TransportError::is_lost`] returns true.
     fn send(&mut self, target: &Target, mad: &Mad, now: Instant) -> Result<(), TransportError>;
 
-    /// Waits at most `wait` for a completion. Copies the reply of the completion to `mad`. Returns
-    /// `None` if there was no completion.
+    /// Waits at most `wait` for a completion and copies its reply to `mad`. Returns `None` if
+    /// there was no completion.
     ///
     /// # Errors
     /// Fails if the transport is lost.
@@ -56,7 +55,7 @@ pub trait Transport {
 
     /// Returns a reader of the LID of the port and of the LID of its subnet manager.
     ///
-    /// The reader is independent of this transport: it may run on another thread and after this
+    /// The reader is independent of this transport: it may run on another thread, and after this
     /// transport is closed.
     fn locator(&self) -> Locator;
 }
@@ -78,7 +77,7 @@ pub enum TransportError {
         /// Management class.
         class: u8,
     },
-    /// The port that sends is not active. MADs would be accepted, but would reach no device.
+    /// The sending port is not active. MADs would be accepted, but would reach no device.
     #[error(
         "the HCA port is not active: its cable or its switch has failed, or no subnet manager has activated it"
     )]
@@ -111,9 +110,9 @@ impl TransportError {
 
     /// Returns whether the transport is lost, so that no further MAD can be sent or received.
     ///
-    /// Since Linux 5.12 a call on a removed device fails with `EIO`. An older kernel returns
-    /// `EINVAL`. It also returns `EINVAL` for a MAD that it rejects, so `EINVAL` does not count as
-    /// a loss. `ENOTCONN` comes only from the preloaded library of ibsim, after the simulator has
+    /// Since Linux 5.12, a call on a removed device fails with `EIO`. An older kernel returns
+    /// `EINVAL`, but it does so for a MAD that it rejects too, so `EINVAL` does not count as a
+    /// loss. `ENOTCONN` comes only from the preloaded library of ibsim, after the simulator has
     /// ended.
     pub fn is_lost(&self) -> bool {
         const LOST: [Errno; 7] = [

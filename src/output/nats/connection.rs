@@ -1,4 +1,5 @@
-//! The connection to a NATS server: the client, its options, and the errors that the server reports.
+//! The connection to a NATS server: the client, its options, and the errors that the server
+//! reports.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,26 +17,25 @@ use super::super::error::OutputError;
 use super::super::options::NatsOptions;
 use super::super::secret;
 
-/// Time for which the output waits for an acknowledgement.
+/// Max time to wait for an acknowledgement.
 const ACK_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Time in which a server must accept a connection.
+/// Max time until a server accepts a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Largest number of messages in flight without an acknowledgement.
+/// Max number of messages in flight, that is, without an acknowledgement.
 pub(super) const WINDOW: usize = 1024;
 
 /// First pause before another attempt to connect or to publish. It doubles with each attempt.
 pub(super) const FIRST_PAUSE: Duration = Duration::from_millis(50);
 
-/// Longest pause before another attempt.
+/// Max pause before another attempt.
 pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// Interval of pings. Two missing replies end the connection.
+/// Interval of pings. The connection ends after two missing replies.
 const PING: Duration = Duration::from_secs(10);
 
-/// A client, which connects to the server again whenever the connection ends. Its tasks run in one
-/// runtime.
+/// A client, which reconnects whenever the connection ends. Its tasks run in one runtime.
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) client: Client,
@@ -43,17 +43,17 @@ pub(super) struct Session {
     pub(super) connection: Arc<Connection>,
 }
 
-/// State of the connection, as reported by the client's events.
+/// State of the connection, as reported by the events of the client.
 #[derive(Debug, Default)]
 pub(super) struct Connection {
-    /// Wakes the publisher after a connection was made.
+    /// Wakes the publisher when the client is connected.
     pub(super) connected: Notify,
     /// Last error that the server reported, without control characters.
     error: Mutex<Option<String>>,
 }
 
 impl Session {
-    /// Starts a client, whose tasks run in `runtime`.
+    /// Starts a client whose tasks run in `runtime`.
     pub(super) fn open(options: &NatsOptions, runtime: &Runtime) -> Result<Self, OutputError> {
         let server = options.shown_server();
         let invalid = || OutputError::NatsServer {
@@ -88,12 +88,12 @@ impl Session {
     }
 }
 
-/// Connects to a server once. A program that reads from the server or from its key-value store uses
-/// this function. The client connects again if the connection ends later.
+/// Connects to a server once. Programs that read from the server or its key-value store use this
+/// function. If the connection ends later, the client reconnects.
 ///
 /// # Errors
-/// Returns an error if a file of the options cannot be used, or if no server accepts the connection
-/// within 15 seconds.
+/// Returns an error if a file of the options cannot be used, or if no server accepts the
+/// connection within 15 seconds.
 pub async fn connect(options: &NatsOptions) -> Result<Client, OutputError> {
     let addresses = addresses(options)?;
     let connect = authentication(options)?
@@ -120,7 +120,7 @@ fn addresses(options: &NatsOptions) -> Result<Vec<ServerAddr>, OutputError> {
     })
 }
 
-/// Returns the options for TLS and for the identity of the client.
+/// Returns the options for TLS and for the credentials of the client.
 fn authentication(options: &NatsOptions) -> Result<ConnectOptions, OutputError> {
     let failed = |path: &Path, source| OutputError::NatsFile {
         path: path.to_owned(),
@@ -153,13 +153,14 @@ fn authentication(options: &NatsOptions) -> Result<ConnectOptions, OutputError> 
         connect = connect.add_client_certificate(certificate.clone(), key.clone());
     }
     if options.ca_file.is_some() || options.certificate.is_some() {
-        // Without this setting, an attacker on the path could make the client connect without TLS.
+        // Without this setting, an attacker on the network path could make the client connect
+        // without TLS.
         connect = connect.require_tls(true);
     }
     Ok(connect)
 }
 
-/// Returns the options of a client that connects again without limit and reports its state.
+/// Returns the options of a client that reconnects without limit and reports its state.
 fn connect_options(
     options: &NatsOptions,
     connection: &Arc<Connection>,
@@ -183,9 +184,9 @@ fn connect_options(
 }
 
 impl Connection {
-    /// Logs an event of the client. An error is not logged again while it stays the same.
+    /// Logs an event of the client. The same error in a row is logged only once.
     fn take(&self, server: &str, event: &Event) {
-        // Error texts come from the server, so they are escaped.
+        // The server controls these error texts, so they are escaped.
         let text = Printable(&event.to_string()).to_string();
         match event {
             Event::Connected => {

@@ -8,25 +8,25 @@ use ibnet_record::reader::Type;
 
 use super::super::subject::{self, Word};
 
-/// Largest payload of a message with several records, in octets. A server accepts 1 MiB by default.
+/// Max payload of a message with several records, in bytes. By default, a server accepts 1 MiB.
 pub(super) const LARGEST: usize = 512 << 10;
 
-/// Space for the headers of a message. They count in the largest payload of a server.
+/// Space for the headers of a message, which count towards the max payload of a server.
 const HEADERS: usize = 1 << 10;
 
 /// A message that the server has not acknowledged.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Pending {
     pub(super) subject: String,
-    /// `Nats-Msg-Id`: the server stores a second message with the same text only once.
+    /// `Nats-Msg-Id`. The server stores only one of several messages with the same id.
     pub(super) id: String,
-    /// One record without its line feed, or whole lines. Clones share the octets.
+    /// One record without its line feed, or whole lines. Clones share the bytes.
     pub(super) text: Bytes,
     /// Number of records.
     pub(super) lines: u64,
 }
 
-/// Messages in order, with their sizes together.
+/// Messages in order, with their total size and number of records.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
     messages: VecDeque<Pending>,
@@ -34,17 +34,18 @@ pub(super) struct Waiting {
     lines: u64,
 }
 
-/// Names of the messages of one output.
+/// What makes the subjects and ids of one output's messages unique.
 #[derive(Debug)]
 pub(super) struct Names {
     pub(super) fabric: String,
-    /// Random number of this process. In a container, every process can have the same number.
+    /// Random number of this process, because all processes in containers can have the same
+    /// process id.
     pub(super) nonce: u64,
-    /// Number of the next message.
+    /// Sequence number of the next message.
     pub(super) next: u64,
 }
 
-/// Origin of a batch: its sampler, and the process and slot for the identifiers of its messages.
+/// Origin of a batch: its sampler for the subject; its boot, process and slot for the message ids.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Origin {
     pub(super) sampler: String,
@@ -54,7 +55,7 @@ pub(super) struct Origin {
 }
 
 impl Names {
-    /// Makes a message from each record.
+    /// Makes one message of each record.
     pub(super) fn lines<'a>(
         &mut self,
         sampler: &str,
@@ -73,11 +74,12 @@ impl Names {
         records.map(message).collect()
     }
 
-    /// Makes messages of whole lines, which share the octets of the text. Each has at most [`LARGEST`] octets, or one line.
+    /// Makes messages of whole lines, which share the bytes of the text. Each message has at most
+    /// [`LARGEST`] bytes, or is a single longer line.
     ///
-    /// The identifier of a message is `BOOT-PID-SLOT-PART`. The part is the random number of this
-    /// process and the number of the message, because containers and restarts can repeat the other
-    /// words.
+    /// The id of a message is `BOOT-PID-SLOT-PART`. The part consists of the random number of
+    /// this process and the sequence number of the message, because containers and restarts can
+    /// repeat the other three.
     pub(super) fn batches(&mut self, origin: &Origin, text: &Bytes) -> Vec<Pending> {
         let subject = subject::subject(&self.fabric, &origin.sampler, Word::Batch);
         let message = |piece: &[u8]| {
@@ -98,10 +100,11 @@ impl Names {
 }
 
 impl Pending {
-    /// Splits a message that a server with this largest payload rejects. Returns `None` if the
+    /// Splits a message that is larger than the max payload of the server. Returns `None` if the
     /// server accepts the message, or if the message is a single record.
     ///
-    /// The same message and limit give the same identifiers.
+    /// The same message and limit always give the same ids, so a second attempt creates no
+    /// duplicates.
     pub(super) fn split(&self, max_payload: usize) -> Option<Vec<Self>> {
         let most = max_payload.saturating_sub(HEADERS);
         if self.text.len() <= most || self.lines < 2 {
@@ -126,12 +129,10 @@ impl Waiting {
         self.messages.len()
     }
 
-    /// Returns the octets of the payloads.
     pub(super) fn octets(&self) -> usize {
         self.octets
     }
 
-    /// Returns the number of records.
     pub(super) fn lines(&self) -> u64 {
         self.lines
     }
@@ -152,12 +153,10 @@ impl Waiting {
         }
     }
 
-    /// Moves all messages of `other` to the end.
     pub(super) fn append(&mut self, other: &mut Self) {
         self.extend(std::mem::take(other).messages);
     }
 
-    /// Removes the first messages.
     pub(super) fn remove_first(&mut self, count: usize) {
         for message in self.messages.drain(..count.min(self.messages.len())) {
             self.octets -= message.text.len();
@@ -165,7 +164,6 @@ impl Waiting {
         }
     }
 
-    /// Replaces a message by its parts.
     pub(super) fn replace(&mut self, place: usize, parts: Vec<Pending>) {
         let mut rest = self.messages.split_off(place.min(self.messages.len()));
         rest.pop_front();
@@ -188,7 +186,8 @@ fn count(text: &[u8]) -> u64 {
     memchr::memchr_iter(b'\n', text).count() as u64
 }
 
-/// Cuts a text into pieces of whole lines. A piece has at most `most` octets, or one line.
+/// Cuts a text into pieces of whole lines. A piece has at most `most` bytes, or is a single
+/// longer line.
 fn pieces(text: &[u8], most: usize) -> impl Iterator<Item = &[u8]> {
     let mut rest = text;
     std::iter::from_fn(move || {

@@ -1,8 +1,8 @@
-//! Publishes messages until the server has acknowledged each one.
+//! Publishes messages until the server has acknowledged each of them.
 //!
 //! The messages wait in memory. With a spool, they move to the disk as soon as the server is
-//! unreachable or rejects a message. While the spool has messages, new messages go to its end, and
-//! the publisher reads from its beginning. So the order stays the same.
+//! unreachable or rejects a message. As long as the spool has messages, new ones are appended to
+//! it while the publisher reads from its beginning, so the order of the messages stays the same.
 
 use std::collections::VecDeque;
 use std::pin::pin;
@@ -23,13 +23,13 @@ use super::message::{Names, Origin, Pending, Waiting};
 use super::remote_stream;
 use super::spool::Spool;
 
-/// Octets of messages in memory, in addition to the queue. The last slot may exceed this number.
+/// Bytes of messages in memory, in addition to the queue. The last slot may exceed this number.
 const WINDOW_OCTETS: usize = 8 << 20;
 
-/// Error text that is used before the server has reported an error.
+/// Error text until the server has reported an error.
 const NOT_CONNECTED: &str = "not connected";
 
-/// Messages on their way to a server.
+/// State of publishing to a server.
 pub(super) struct Publisher {
     pub(super) server: String,
     pub(super) session: Session,
@@ -45,7 +45,7 @@ pub(super) struct Publisher {
     pub(super) origin: Origin,
     /// Messages without an acknowledgement.
     pub(super) pending: Waiting,
-    /// Messages that a full disk did not accept.
+    /// Messages that did not fit on a full disk.
     pub(super) unspooled: Waiting,
     pub(super) log: Log,
 }
@@ -55,26 +55,26 @@ pub(super) struct Publisher {
 pub(super) struct Log {
     /// Whether the stream was created after a failure.
     has_created: bool,
-    /// Whether the spool failed and this was logged.
+    /// Whether the spool failed, and the log has reported this.
     is_spool_failing: bool,
     /// Reason of the last replacement of the client.
     replaced: Option<Ending>,
 }
 
-/// Reason why a client is not used any longer.
+/// Reason why the publisher no longer uses a client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Ending {
     /// Every record is acknowledged, or the drain time of a stop has ended.
     Complete,
-    /// The server sent too many octets without a message.
+    /// The server sent too many bytes without completing a message.
     OversizedFrame,
     /// The tasks of the client have ended.
     ClientStopped,
 }
 
 impl Publisher {
-    /// Publishes the pending messages, those of the spool and those of the inbox. If this future is
-    /// dropped, no record is dropped: a message stays pending until it is acknowledged.
+    /// Publishes the pending messages, those of the spool and those of the inbox. Dropping this
+    /// future loses no record, because a message stays pending until it is acknowledged.
     pub(super) async fn publish_all(&mut self, inbox: &mut Inbox) -> Ending {
         let mut pause = FIRST_PAUSE;
         loop {
@@ -97,7 +97,8 @@ impl Publisher {
                 Some(error) => {
                     self.log_failure(&error, inbox);
                     self.spill();
-                    // Do not add load to a server that rejects messages.
+                    // A pause, because retries at once would add load to a server that rejects
+                    // messages.
                     self.absorb(inbox, tokio::time::sleep(pause)).await;
                     pause = LONGEST_PAUSE.min(pause * 2);
                 }
@@ -105,8 +106,8 @@ impl Publisher {
         }
     }
 
-    /// Ends the publishing. The records that wait go to the spool, if there is one. Returns the
-    /// number of records that are lost with this process.
+    /// Ends the publishing, and moves the waiting records to the spool if there is one. Returns
+    /// the number of records that are lost when this process ends.
     pub(super) fn end(&mut self, inbox: &mut Inbox) -> u64 {
         self.spill();
         while self.spool.is_some()
@@ -123,7 +124,7 @@ impl Publisher {
         self.unacknowledged()
     }
 
-    /// Returns the number of records that are only in memory.
+    /// Returns the number of records that exist only in memory.
     pub(super) fn unacknowledged(&self) -> u64 {
         let pending = if self.is_spooling() {
             0
@@ -133,8 +134,8 @@ impl Publisher {
         pending + self.unspooled.lines() + self.stream.unreported()
     }
 
-    /// Counts records that the spool dropped. They can have `start` records, so the stream writes its
-    /// `start` records again.
+    /// Counts records that the spool dropped. They may include `start` records, so the stream
+    /// writes its `start` records again.
     fn lose(&mut self, records: u64) {
         if records > 0 {
             self.stream.lose(records);
@@ -147,7 +148,7 @@ impl Publisher {
         self.spool.as_ref().is_some_and(|spool| !spool.is_empty())
     }
 
-    /// Takes what is ready: from the inbox to the spool or to memory, and from the spool to memory.
+    /// Moves what is ready: from the inbox to the spool or to memory, and from the spool to memory.
     fn fill(&mut self, inbox: &mut Inbox) {
         self.write_unspooled();
         while self.accepts()
@@ -158,14 +159,14 @@ impl Publisher {
         if self.pending.is_empty()
             && let Some(spool) = &mut self.spool
         {
-            // Everything that was read is acknowledged.
+            // All messages that were read from the spool are acknowledged.
             spool.acknowledge();
             let (messages, lost) = spool.read(WINDOW_OCTETS);
             self.pending.extend(messages);
             self.lose(lost);
         }
         if !self.is_spooling() {
-            // The server has everything before these messages, or it is in `pending`.
+            // The server has all messages before these, or they are in `pending`.
             self.pending.append(&mut self.unspooled);
         }
     }
@@ -181,7 +182,7 @@ impl Publisher {
         if self.is_spooling()
             && let (Some(spool), Message::Lines(_, batch, _)) = (&mut self.spool, message)
         {
-            // The event that reports the loss comes with this slot.
+            // The event that reports the loss goes out with this slot.
             let dropped = spool.make_room(batch.bytes.len() as u64);
             self.lose(dropped);
         }
@@ -203,7 +204,7 @@ impl Publisher {
             }
             Message::End => return Vec::new(),
         };
-        // The origin is copied, because the stream removes it when the source ends.
+        // The origin is copied, because the stream removes the source when it ends.
         if let Some(start) = self.stream.start(source) {
             self.origin.set(start);
         }
@@ -223,7 +224,7 @@ impl Publisher {
                 .lines(&self.origin.sampler, self.stream.records()),
             Batching::Slot => Vec::new(),
         };
-        // The messages are kept until they are acknowledged, so no record is dropped here.
+        // The messages stay until they are acknowledged, so nothing is dropped here.
         self.stream.wrote(usize::MAX);
         match self.batching {
             Batching::Line => lines,
@@ -233,8 +234,8 @@ impl Publisher {
         }
     }
 
-    /// Moves the pending messages to the spool. Without a spool, or if the messages come from the
-    /// spool, they stay in memory.
+    /// Moves the pending messages to the spool. They stay in memory if there is no spool, or if
+    /// they come from the spool.
     fn spill(&mut self) {
         if !self.is_spooling()
             && let Some(spool) = &mut self.spool
@@ -244,14 +245,14 @@ impl Publisher {
             let (dropped, result) = spool.append(&mut self.pending);
             self.lose(dropped);
             self.log_spool(result);
-            // What the disk did not accept follows what it did accept.
+            // The messages that the disk did not accept come after those that it accepted.
             if self.is_spooling() {
                 self.unspooled.append(&mut self.pending);
             }
         }
     }
 
-    /// Writes the messages that the disk did not accept.
+    /// Tries again to write the messages that the disk did not accept.
     fn write_unspooled(&mut self) {
         let Some(spool) = self.spool.as_mut().filter(|_| !self.unspooled.is_empty()) else {
             return;
@@ -261,8 +262,8 @@ impl Publisher {
         self.log_spool(result);
     }
 
-    /// Writes the records of the inbox to the spool until `until` is over. Without messages in the
-    /// spool, the records stay in the inbox.
+    /// Writes the records of the inbox to the spool until `until` completes. If the spool is
+    /// empty, the records stay in the inbox.
     async fn absorb(&mut self, inbox: &mut Inbox, until: impl Future<Output = ()>) {
         let mut until = pin!(until);
         let mut has_ended = false;
@@ -283,7 +284,7 @@ impl Publisher {
     async fn wait_for_server(&mut self, inbox: &mut Inbox) -> bool {
         let mut has_waited = false;
         while self.session.client.connection_state() != State::Connected {
-            // At a start, the first attempt to connect has not ended yet.
+            // When the program starts, the first attempt to connect may still be running.
             let error = self
                 .session
                 .connection
@@ -294,7 +295,7 @@ impl Publisher {
             self.spill();
             self.write_unspooled();
             let connection = std::sync::Arc::clone(&self.session.connection);
-            // The timeout is needed because the client drops events if its queue of events is full.
+            // The timeout is needed because the client drops events when its event queue is full.
             let mut is_connected = false;
             let wait = async {
                 is_connected = tokio::time::timeout(LONGEST_PAUSE, connection.connected.notified())
@@ -310,14 +311,14 @@ impl Publisher {
         true
     }
 
-    /// Sends the pending messages and waits for their acknowledgements. Meanwhile it takes more
+    /// Sends the pending messages, waits for their acknowledgements, and meanwhile takes more
     /// from the inbox. Returns the first error.
     ///
-    /// Success is logged as soon as the messages that waited at the start are acknowledged, at most
-    /// a window of them. It does not wait until no message is pending: with a slow server, new
-    /// messages can arrive all the time.
+    /// Success is logged as soon as the messages that were waiting at the start are acknowledged
+    /// (at most one window of them). Waiting until nothing is pending would be too long, because
+    /// new messages can arrive all the time while the server is slow.
     async fn publish_some(&mut self, inbox: &mut Inbox) -> Option<String> {
-        // The acknowledgements of the first messages in `pending`.
+        // The acknowledgements of the first messages in `pending`, in order.
         let mut in_flight: VecDeque<PublishAckFuture> = VecDeque::new();
         let mut error = None;
         let mut before_success = WINDOW.min(self.pending.len());
@@ -333,7 +334,7 @@ impl Publisher {
             };
             let result = match &error {
                 None => acknowledgement.await,
-                // After an error, only what has arrived counts.
+                // After an error, only acknowledgements that have already arrived count.
                 Some(_) => {
                     match tokio::time::timeout(Duration::ZERO, acknowledgement.into_future()).await
                     {
@@ -412,7 +413,7 @@ impl Publisher {
         sent.map_err(|failed| failed.to_string())
     }
 
-    /// Logs that the client is replaced, once for each reason until the next success.
+    /// Logs that the client is replaced, once per reason until the next success.
     pub(super) fn log_replacement(&mut self, ending: Ending) {
         let error = match ending {
             Ending::Complete => return,
@@ -435,7 +436,7 @@ impl Publisher {
         }
     }
 
-    /// Logs a failure, unless it is the same as the last one.
+    /// Logs a failure, unless it equals the last one.
     pub(super) fn log_failure(&self, error: &str, inbox: &Inbox) {
         let error = Printable(error).to_string();
         if inbox.failed(&error) {

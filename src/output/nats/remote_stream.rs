@@ -15,13 +15,13 @@ use super::connection::connect;
 use super::new_runtime;
 use super::spool;
 
-/// Name of the stream that is created.
+/// Name of the stream that the output creates.
 pub(super) const NAME: &str = "IBNET";
 
-/// Time for a reply of the server in a test.
+/// Max time for a reply of the server in a test.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Creates the stream as the command in `docs/outputs.md` does. Returns the reason of a failure.
+/// Creates the stream like the command in `docs/outputs.md`. Returns the reason if this fails.
 pub(super) async fn create(context: &Context) -> Result<(), String> {
     let config = Config {
         name: NAME.to_owned(),
@@ -38,8 +38,8 @@ pub(super) async fn create(context: &Context) -> Result<(), String> {
         .map_err(|error| format!("cannot create the stream {NAME}: {error}"))
 }
 
-/// Tests the connection to a server, and that streams have all subjects of a sampler. Publishes
-/// nothing.
+/// Tests the connection to a server, and whether streams exist for all subjects of a sampler.
+/// Publishes nothing.
 pub(in super::super) fn test(options: &NatsOptions, sampler: &str) -> Result<Tested, OutputError> {
     if let Some(spool) = &options.spool {
         spool::test(spool)?;
@@ -80,7 +80,7 @@ async fn find(options: &NatsOptions, sampler: &str) -> Result<Tested, OutputErro
             Err(error) if error.kind() == GetStreamByNameErrorKind::NotFound => {
                 return Err(OutputError::NatsStream { server, subject });
             }
-            // A user that may only publish gets no reply.
+            // A user with permission to publish only gets no reply.
             Err(error) => {
                 let reason = Printable(&error.to_string()).to_string();
                 return Ok(Tested {

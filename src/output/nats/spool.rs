@@ -1,19 +1,19 @@
-//! The spool: messages on a disk that wait for a server. It keeps them over a restart of the
-//! process, also after `kill -9`.
+//! The spool: messages that wait for a server on a disk. They survive a restart of the process,
+//! even after `kill -9`.
 //!
-//! The folder has *segments*: files of zstd frames. A frame has the messages of one append. Each
-//! message is a line `SUBJECT ID LINES OCTETS`, its text and a line feed. So `zstdcat` shows a
-//! segment.
+//! The folder contains *segments*, which are files of zstd frames. Each append writes one or more
+//! frames. Inside a frame, each message is a line `SUBJECT ID LINES OCTETS`, its text and a line
+//! feed, so `zstdcat` shows a segment.
 //!
 //! | file | contents |
 //! |---|---|
 //! | `NUMBER-LINES.zst` | a closed segment with its number of records |
-//! | `NUMBER.zst` | the segment that is written; after a kill its last frame can be incomplete |
-//! | `position` | `NUMBER OFFSET LINES`: the server has everything before this place |
+//! | `NUMBER.zst` | the segment being written; after a kill, its last frame can be incomplete |
+//! | `position` | `NUMBER OFFSET LINES`: the server has everything before this position |
 //! | `lock` | the lock of the process that uses the folder |
 //!
-//! If the spool exceeds its limit, the oldest segment is removed. The caller counts its records as
-//! dropped.
+//! If the spool exceeds its limit, it removes the oldest segment, and the caller counts the
+//! records of that segment as dropped.
 
 use std::collections::VecDeque;
 use std::fs::{self, DirBuilder, File};
@@ -32,19 +32,19 @@ use super::super::options::SpoolOptions;
 use super::super::test;
 use super::message::{Pending, Waiting};
 
-/// Largest size of a segment. A limit of the spool below eight segments makes them smaller.
+/// Max size of a segment. Segments are smaller if the limit of the spool is below eight segments.
 const SEGMENT: u64 = 8 << 20;
 
-/// Octets of messages in a frame. The last message may exceed this number.
+/// Bytes of messages in a frame. The last message may exceed this number.
 const FRAME: usize = 2 << 20;
 
-/// Largest octets of messages in a frame that is read.
+/// Max number of bytes of messages that a frame is decompressed to.
 const LARGEST_FRAME: u64 = 1 << 30;
 
-/// Octets that are read at once.
+/// Number of bytes per read.
 const CHUNK: u64 = 1 << 20;
 
-/// Level of zstd: the fastest that compresses records to about one tenth.
+/// Level of zstd: the fastest one that compresses records to about one tenth.
 const LEVEL: i32 = 1;
 
 /// Modes of the folder and of its files.
@@ -54,12 +54,12 @@ const FILE_MODE: u32 = 0o640;
 /// An open spool.
 pub(super) struct Spool {
     folder: PathBuf,
-    /// Largest size of all segments in octets.
+    /// Max total size of the segments in bytes.
     most: u64,
     segments: VecDeque<Segment>,
-    /// The last segment, if it is not closed.
+    /// The last segment, unless it is closed.
     writer: Option<File>,
-    /// Number of the next segment.
+    /// Sequence number of the next segment.
     next: u64,
     compressor: Compressor<'static>,
     /// Holds the lock of the folder.
@@ -74,9 +74,9 @@ struct Segment {
     octets: u64,
     /// Number of records.
     lines: u64,
-    /// Octets that were read.
+    /// Number of bytes that were read.
     read: u64,
-    /// Records that were read or reported as lost.
+    /// Number of records that were read or reported as lost.
     read_lines: u64,
 }
 
@@ -146,7 +146,7 @@ impl Spool {
         Ok(spool)
     }
 
-    /// Returns whether the spool has no message that waits for an acknowledgement.
+    /// Returns whether no message of the spool waits for an acknowledgement.
     pub(super) fn is_empty(&self) -> bool {
         self.segments.is_empty()
     }
@@ -171,14 +171,15 @@ impl Spool {
                 self.writer = None;
             }
             dropped += first.lines - first.read_lines;
-            // The space of a file that cannot be removed is not free. The next write then fails.
+            // If a file cannot be removed, its space does not become free, and the next write
+            // fails.
             remove(&first.path);
         }
         dropped
     }
 
     /// Writes messages and removes them from the queue. Returns the number of older records that
-    /// were dropped. After an error, the queue has the messages that were not written.
+    /// were dropped. After an error, the messages that were not written are still in the queue.
     pub(super) fn append(&mut self, messages: &mut Waiting) -> (u64, io::Result<()>) {
         let mut dropped = 0;
         while !messages.is_empty() {
@@ -195,7 +196,7 @@ impl Spool {
         (dropped, Ok(()))
     }
 
-    /// Reads the next messages of about `most` octets. Also returns the number of records that
+    /// Reads the next messages, about `most` bytes. Also returns the number of records that
     /// cannot be read.
     pub(super) fn read(&mut self, most: usize) -> (Vec<Pending>, u64) {
         let (mut messages, mut lost, mut octets) = (Vec::new(), 0, 0);
@@ -220,7 +221,7 @@ impl Spool {
         (messages, lost)
     }
 
-    /// Removes everything that was read: the server has it.
+    /// Removes everything that was read, because the server has it.
     pub(super) fn acknowledge(&mut self) {
         while self
             .segments
@@ -238,8 +239,8 @@ impl Spool {
                 "{:020} {:020} {:020}",
                 first.number, first.read, first.read_lines
             );
-            // The second copy shows damage of the first one. After a failure, the messages are sent
-            // again with the same identifiers.
+            // The position is written twice, so that a difference shows damage. If the write
+            // fails, a restart sends some messages again, with the same ids.
             let position = format!("{position} {position}\n");
             let written = open(&self.folder.join("position"))
                 .and_then(|file| file.write_all_at(position.as_bytes(), 0));
@@ -288,7 +289,7 @@ impl Spool {
             Ok(()) => {
                 (last.octets, last.lines) = (last.octets + frame.len() as u64, last.lines + lines);
             }
-            // A file without a frame is removed.
+            // A segment without a frame is removed.
             Err(_) if last.octets == 0 => {
                 remove(&last.path);
                 self.writer = None;
@@ -300,7 +301,7 @@ impl Spool {
         written
     }
 
-    /// Ends the last segment: gives it a name with its number of records.
+    /// Closes the last segment, and adds its number of records to its name.
     fn close(&mut self) {
         let (Some(file), Some(last)) = (self.writer.take(), self.segments.back_mut()) else {
             return;
@@ -308,7 +309,7 @@ impl Spool {
         let path = self
             .folder
             .join(format!("{:020}-{}.zst", last.number, last.lines));
-        // Without its new name, the next process counts the records of the segment.
+        // If the rename fails, the next process counts the records of the segment itself.
         match file
             .sync_data()
             .and_then(|()| fs::rename(&last.path, &path))
@@ -322,7 +323,7 @@ impl Spool {
 }
 
 impl Segment {
-    /// Reads frames of about `most` octets of messages, or skips what cannot be read.
+    /// Reads frames with about `most` bytes of messages. Skips what cannot be read.
     fn read_some(&mut self, most: usize) -> Vec<Pending> {
         let mut messages = Vec::new();
         let mut size = CHUNK;
@@ -361,7 +362,7 @@ impl Segment {
     }
 }
 
-/// Tests whether the folder of a spool can be used, without the lock of the process that uses it.
+/// Tests whether the folder of a spool can be used, without taking the lock of a running process.
 pub(super) fn test(options: &SpoolOptions) -> Result<(), OutputError> {
     let above = options
         .folder
@@ -389,7 +390,7 @@ fn remove(path: &Path) {
     }
 }
 
-/// Returns the number of a segment, and its number of records if it is closed.
+/// Parses the name of a segment: its sequence number, and its number of records if it is closed.
 fn named(path: &Path) -> Option<(u64, Option<u64>, PathBuf)> {
     let name = path.file_name()?.to_str()?.strip_suffix(".zst")?;
     let (number, lines) = match name.split_once('-') {
@@ -399,8 +400,8 @@ fn named(path: &Path) -> Option<(u64, Option<u64>, PathBuf)> {
     Some((number.parse().ok()?, lines, path.to_owned()))
 }
 
-/// Counts the records of a segment that a killed process left open. Removes what is behind its last
-/// whole frame. A damaged frame before others stays: the reader names and skips it.
+/// Counts the records of a segment that a killed process left open, and truncates the file after
+/// its last whole frame. A damaged frame before that stays; the reader reports and skips it.
 fn recover(number: u64, path: &Path) -> io::Result<Segment> {
     let octets = fs::read(path)?;
     let mut segment = Segment {
@@ -432,8 +433,8 @@ fn recover(number: u64, path: &Path) -> io::Result<Segment> {
     Ok(segment)
 }
 
-/// Returns the number, offset and records of the position file. Without a valid file, all messages
-/// of the spool are sent: the server drops those that it has, by their identifiers.
+/// Returns segment, offset and records of the position file. Without a valid file, all messages
+/// of the spool are sent, and the server discards those that it already has by their ids.
 fn read_position(folder: &Path) -> (u64, u64, u64) {
     let path = folder.join("position");
     let octets = match fs::read(&path) {
@@ -453,7 +454,8 @@ fn read_position(folder: &Path) -> (u64, u64, u64) {
     (0, 0, 0)
 }
 
-/// Parses a position and its copy. `None` if they are damaged. An earlier version wrote no copy.
+/// Parses a position and its copy. Returns `None` if they differ or are damaged. A file of 63 bytes
+/// was written by an earlier version, which wrote no copy.
 fn position(octets: &[u8]) -> Option<(u64, u64, u64)> {
     let words: Vec<&str> = str::from_utf8(octets)
         .ok()?
@@ -466,8 +468,8 @@ fn position(octets: &[u8]) -> Option<(u64, u64, u64)> {
     is_valid.then(|| Some((number(0)?, number(1)?, number(2)?)))?
 }
 
-/// Encodes the first messages, about [`FRAME`] octets. Returns the text, the number of messages and
-/// the number of records.
+/// Encodes the first messages, about [`FRAME`] bytes. Returns the frame, the number of messages
+/// and the number of records.
 fn encode(messages: &Waiting) -> (Vec<u8>, usize, u64) {
     let (mut plain, mut count, mut lines) = (Vec::new(), 0, 0);
     for message in messages.iter() {

@@ -1,11 +1,11 @@
-//! Makes a plan from the lid files of LDMS. So a site can change from LDMS to ibnet and keep its
-//! assignments. A lid file lists the ports of one LDMS sampler.
+//! Makes a plan from the *lid files* of LDMS, each of which lists the ports of one LDMS sampler.
+//! A site can thus change from LDMS to ibnet and keep its assignments.
 //!
 //! Each device stays with the sampler that has most of its ports. Two kinds of repairs can be
-//! necessary. A switch with several samplers gets a single one. A device that is in no lid file
-//! goes to the sampler of its switch. If this sampler has too little capacity, the device goes to
-//! the nearest sampler with enough capacity. The repairs are counted and reported. If a sampler has
-//! more ports than the cap, this module returns an error with the necessary cap.
+//! necessary, which are counted and reported: a switch with several samplers gets a single one,
+//! and a device that no lid file contains goes to the sampler of its switch or, if that sampler
+//! lacks capacity, to the nearest one with enough. If a sampler has more ports than the cap, this
+//! module returns an error with the necessary cap.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -26,30 +26,30 @@ use crate::topology::{DeviceId, Fabric, Graph};
 pub struct Adopted {
     /// The plan.
     pub plan: Plan,
-    /// Differences to the lid files.
+    /// Differences between the plan and the lid files.
     pub repairs: Repairs,
 }
 
 /// Differences between a plan and its lid files.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Repairs {
-    /// Number of lines of the files.
+    /// Number of lines of the lid files.
     pub lines: usize,
-    /// Number of ports that keep their host.
+    /// Number of ports that stay with their host.
     pub kept: usize,
-    /// Number of ports of split devices that the lid files assigned to another host, or to several
-    /// hosts.
+    /// Number of ports of split devices that the lid files assigned to another host, or to
+    /// several hosts.
     pub moved: usize,
-    /// Number of ports that are in no file.
+    /// Number of ports that are in no lid file.
     pub added: usize,
-    /// Names of switches whose ports were assigned to several samplers.
+    /// Names of switches whose ports had several samplers.
     pub split: Vec<String>,
-    /// Lines whose GUID is not in the net file. If a device has the LID of the line, it is named
-    /// too.
+    /// Lines whose GUID is not in the net file, each with the device that has the LID of the
+    /// line, if there is one.
     pub unknown: Vec<String>,
-    /// Number of lines whose device has another LID now.
+    /// Number of lines whose device now has another LID.
     pub new_lids: usize,
-    /// Number of ports in the files that have no link now, or are left out.
+    /// Number of ports in the lid files that now have no link, or are left out.
     pub dropped: usize,
 }
 
@@ -57,7 +57,7 @@ pub struct Repairs {
 #[derive(Debug, thiserror::Error, Diagnostic)]
 #[non_exhaustive]
 pub enum AdoptError {
-    /// There is nothing to sample.
+    /// No plan is possible for the fabric, for example because it has no port to sample.
     #[error(transparent)]
     #[diagnostic(transparent)]
     Plan(#[from] PlanError),
@@ -150,7 +150,7 @@ fn samplers(lines: &[LidLine]) -> Vec<SamplerSpec> {
     by_host.into_values().cloned().collect()
 }
 
-/// For each sampled device, its ports in the lid files. For each port, the indices of its samplers.
+/// Lid files by device and port: for each port, the indices of its samplers.
 type ListedPorts = BTreeMap<DeviceId, BTreeMap<PortNum, BTreeSet<usize>>>;
 
 fn listed_ports(
@@ -170,8 +170,8 @@ fn listed_ports(
             .ports
             .iter()
             .find_map(|port| fabric.find(line.guid, *port));
-        // LDMS queries devices by LID and ignores the GUID. So a line may have a node GUID instead
-        // of a port GUID.
+        // LDMS queries devices by LID and ignores the GUID, so a line may have a node GUID
+        // instead of a port GUID.
         let found = by_guid.or_else(|| by_lid.get(&line.lid).copied());
         if by_guid.is_none() {
             let place = format!("{}:{}: {}", Printable(&line.name), line.line, line.guid);
@@ -218,8 +218,7 @@ fn owners(task: &Task<'_>, listed: &ListedPorts, repairs: &mut Repairs) -> Vec<O
             .values()
             .flatten()
             .for_each(|sampler| *counts.entry(*sampler).or_default() += 1);
-        // If several samplers have the same largest number of ports, the first one keeps the
-        // device.
+        // On a tie, the first sampler keeps the device.
         let Some((owner, _)) = counts.iter().rev().max_by_key(|(_, count)| **count) else {
             continue;
         };
@@ -249,7 +248,7 @@ fn owners(task: &Task<'_>, listed: &ListedPorts, repairs: &mut Repairs) -> Vec<O
     let others = fabric
         .iter()
         .filter(|(_, device)| device.kind != NodeKind::Switch);
-    // Switches come first, so that their HCA ports can follow.
+    // Switches come first, so that their HCA ports can follow them.
     for (id, device) in switches.chain(others) {
         if is_open(&owners, id) {
             let ports = device.linked_ports() as u32;
@@ -277,7 +276,6 @@ fn owners(task: &Task<'_>, listed: &ListedPorts, repairs: &mut Repairs) -> Vec<O
 }
 
 impl fmt::Display for Repairs {
-    /// Writes the lines of a report.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const MAX_ITEMS: usize = 10;
         let count = |number: usize, one: &str, many: &str| {

@@ -7,16 +7,16 @@
 //! 9 0x0000000000200107 3 1,2,33
 //! ```
 //!
-//! A line has a LID, a port GUID, the number of ports and the ports. Blanks separate these four
-//! columns. Commas or tabs separate the ports. `*` stands for all ports from 1 to the number of
-//! ports. The manual of the LDMS sampler also describes commas between the columns and ranges of
-//! ports. Its parser (`parse_lid_file` in `ibnet_data.c`) supports neither, and rejects a file with
-//! an empty line. This module writes only files that this parser accepts. It reads files as the
-//! parser does, but skips empty lines.
+//! A line has a LID, a port GUID, the number of ports and the ports; blanks separate these four
+//! columns, and commas or tabs separate the ports. `*` stands for all ports from 1 to the number
+//! of ports. The manual of the LDMS sampler also describes commas between the columns and ranges
+//! of ports, but its parser (`parse_lid_file` in `ibnet_data.c`) supports neither, and rejects a
+//! file with an empty line. This module therefore writes only files that the parser accepts, and
+//! reads files as the parser does, except that it skips empty lines.
 //!
-//! Each sampler has its own file. The format has no field for the host of the sampler. This module
-//! takes the host from the argument that was given with the file, or else from a heading that this
-//! program or `ldms-ibnet-sampler-gen` wrote, or else from the name of the file,
+//! Each sampler has its own file, but the format has no field for the sampler's host. This module
+//! takes the host from the argument that was given with the file; otherwise from a heading that
+//! this program or `ldms-ibnet-sampler-gen` wrote; otherwise from the name of the file,
 //! `PREFIX.HOST.conf`.
 
 use std::fmt::Write;
@@ -29,17 +29,17 @@ use crate::partition::Share;
 use crate::partition::hosts::{self, HostsError, Origin, SamplerSpec};
 use crate::topology::Fabric;
 
-/// First line of a lid file of this program. Only in a file with this first line, a line that
-/// begins with [`SAMPLER`] gives the host of the lines after it.
+/// First line of a lid file that this program wrote. Only in such a file, a line that begins with
+/// [`SAMPLER`] sets the host of the lines after it.
 const OWN_HEADING: &str = "# ibnet-gen: LID, port GUID, number of ports, ports";
 const SAMPLER: &str = "# sampler ";
-/// First line of a file of `ldms-ibnet-sampler-gen`.
+/// Beginnings of the first line of a file that `ldms-ibnet-sampler-gen` wrote.
 const LDMS_HEADINGS: [&str; 2] = ["# sampled switches for ", "# sampled HCAs for "];
 
-/// Largest number of ports of a device.
+/// Max number of ports of a device.
 const MAX_PORTS: i64 = 254;
 
-/// A line of a lid file with its sampler.
+/// A line of a lid file, with its sampler.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LidLine {
     /// Sampler of the ports.
@@ -48,9 +48,9 @@ pub struct LidLine {
     pub name: String,
     /// Line number, from 1.
     pub line: u32,
-    /// LID of the device when the file was made.
+    /// LID that the device had when the file was made.
     pub lid: Lid,
-    /// Port GUID of the device. LDMS uses it in names only.
+    /// Port GUID of the device. LDMS uses it only in names.
     pub guid: Guid,
     /// Ports to sample.
     pub ports: Vec<PortNum>,
@@ -60,7 +60,7 @@ pub struct LidLine {
 #[derive(Debug, thiserror::Error, Diagnostic)]
 #[non_exhaustive]
 pub enum LidFileError {
-    /// A line is not valid. LDMS cannot read it either.
+    /// A line is not valid, for this module or for LDMS.
     #[error("cannot read {name}:{line}: {problem}")]
     #[diagnostic(help(
         "a line has a LID, a port GUID, the number of ports and the ports, `4 0x0000000000200006 3 1,2,33`, or `*` for all from 1; commas separate only \
@@ -74,14 +74,14 @@ pub enum LidFileError {
         /// Description of the problem.
         problem: String,
     },
-    /// The file has no port.
+    /// The file lists no port.
     #[error("cannot use {name}: the file has no port")]
     #[diagnostic(help("give the file that `source-list=` of the LDMS sampler `ibnet` names"))]
     Empty {
         /// Name of the file.
         name: String,
     },
-    /// The host is unknown.
+    /// Neither the argument, nor a heading, nor the file name contains the host.
     #[error("cannot use {name}: the host that samples these ports is unknown")]
     #[diagnostic(help("give it with the file: `--from-ldms HOST={name}`"))]
     UnknownHost {
@@ -97,7 +97,6 @@ pub enum LidFileError {
 /// Returns the lid file of a sampler.
 pub fn lid_file(fabric: &Fabric, share: &Share) -> String {
     let mut text = format!("{OWN_HEADING}\n");
-    // Writing to a String does not fail.
     let _ = writeln!(text, "{SAMPLER}{}", share.host);
     for planned in &share.devices {
         let device = fabric.device(planned.id);
@@ -125,16 +124,16 @@ pub fn lid_file(fabric: &Fabric, share: &Share) -> String {
     text
 }
 
-/// Returns whether [`lid_file`] has written the text.
+/// Returns whether [`lid_file`] wrote the text.
 pub fn is_own(text: &str) -> bool {
     text.lines().next() == Some(OWN_HEADING)
 }
 
-/// Parses a lid file. `name` is the name of the file in messages. `sampler` is its host, if one was
-/// given.
+/// Parses a lid file. `name` is the name of the file in messages, and `sampler` its host if one
+/// was given.
 ///
 /// # Errors
-/// Returns an error if a line is not valid, or the host is unknown.
+/// Returns an error if a line is not valid, or if the host is unknown.
 pub fn parse(
     text: &str,
     name: &str,
@@ -148,7 +147,7 @@ pub fn parse(
     let mut current = match (sampler, heading(text)) {
         (Some(sampler), _) => Some(sampler.clone()),
         (None, Some(host)) => Some(one_host(host, origin(1))?),
-        // If the name has no host, this is not yet an error: a heading can give the host.
+        // A name without a host is not yet an error, because a heading can contain the host.
         (None, None) => host_in_name(name).and_then(|host| one_host(host, origin(1)).ok()),
     };
     let mut lines = Vec::new();
@@ -190,10 +189,10 @@ pub fn parse(
     }
 }
 
-/// Parses one host, with the HCA that sends if it is named.
+/// Parses one host, optionally with the HCA that sends.
 ///
 /// # Errors
-/// Returns an error if the text is not a host, or several hosts.
+/// Returns an error if the text is not a host, or is a list of several hosts.
 pub fn one_host(host: &str, origin: Origin) -> Result<SamplerSpec, HostsError> {
     let one = |mut all: Vec<SamplerSpec>| if all.len() == 1 { all.pop() } else { None };
     let several = HostsError::Syntax {
@@ -206,7 +205,7 @@ pub fn one_host(host: &str, origin: Origin) -> Result<SamplerSpec, HostsError> {
     Ok(SamplerSpec { origin, ..spec })
 }
 
-/// Returns the host in a heading of `ldms-ibnet-sampler-gen`: the first word of its node
+/// Returns the host in a heading of `ldms-ibnet-sampler-gen`, which is the first word of its node
 /// description.
 fn heading(text: &str) -> Option<&str> {
     let first = text.lines().next()?;
@@ -222,7 +221,7 @@ fn host_in_name(name: &str) -> Option<&str> {
     stem.rsplit('.').next().filter(|host| !host.is_empty())
 }
 
-/// Parses LID, GUID and ports of a line. Returns `None` if its number of ports is 0.
+/// Parses LID, GUID and ports of a line. Returns `None` if the line has the number of ports 0.
 fn entry(line: &str) -> Result<Option<(Lid, Guid, Vec<PortNum>)>, String> {
     let (lid, rest) = number(line, 10).ok_or("the line does not start with a LID")?;
     let lid = u16::try_from(lid)
@@ -283,7 +282,7 @@ fn entry(line: &str) -> Result<Option<(Lid, Guid, Vec<PortNum>)>, String> {
     }
 }
 
-/// Parses the integer at the start of a text, as `scanf` does, and returns it with the rest of the
+/// Parses the integer at the start of a text, as `scanf` does. Returns it with the rest of the
 /// text.
 fn number(text: &str, radix: u32) -> Option<(i64, &str)> {
     let text = text.trim_start();

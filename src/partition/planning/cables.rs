@@ -1,7 +1,7 @@
-//! The devices and the cables that differ between the previous plan and this one.
+//! The devices and cables that differ between the previous plan and the new one.
 //!
-//! A cable connects two ports. A lost cable and a new cable with one common port are one *moved*
-//! cable.
+//! A cable connects two ports. A lost cable and a new cable that have one port in common count as
+//! one *moved* cable.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,7 +21,7 @@ pub struct End {
     pub name: String,
 }
 
-/// A device of one of the two plans.
+/// A device that is in only one of the two plans.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct ChangedDevice {
     /// Port GUID.
@@ -30,29 +30,29 @@ pub struct ChangedDevice {
     pub name: String,
 }
 
-/// A cable whose other end is another port than before.
+/// A cable that was plugged from one port to another at one of its ends.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct MovedCable {
-    /// The end that both plans have.
+    /// The end that is the same in both plans.
     pub end: End,
     /// The other end in the previous plan.
     pub from: End,
-    /// The other end in this plan.
+    /// The other end in the new plan.
     pub to: End,
 }
 
 /// The devices and cables that differ between two plans.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct TopologyChanges {
-    /// Devices of this plan only.
+    /// Devices that are only in the new plan.
     pub new_devices: Vec<ChangedDevice>,
-    /// Devices of the previous plan only.
+    /// Devices that are only in the previous plan.
     pub lost_devices: Vec<ChangedDevice>,
-    /// Cables of this plan only, without the moved ones.
+    /// Cables that are only in the new plan, without the moved ones.
     pub new_cables: Vec<[End; 2]>,
-    /// Cables of the previous plan only, without the moved ones.
+    /// Cables that are only in the previous plan, without the moved ones.
     pub lost_cables: Vec<[End; 2]>,
-    /// Cables with another port at one end.
+    /// Cables that have another port at one end.
     pub moved_cables: Vec<MovedCable>,
 }
 
@@ -118,7 +118,7 @@ impl Cables {
 }
 
 /// Returns the differences between the cables of the previous plan and those of `devices`, the
-/// devices of this plan. If the previous plan states no cables, there are none.
+/// devices of the new plan. If the previous plan contains no cables, the result is empty.
 pub(super) fn changes(
     fabric: &Fabric,
     previous: &Cables,
@@ -148,7 +148,7 @@ pub(super) fn changes(
     }
 }
 
-/// Takes the pairs of a lost cable and a new cable with a common port.
+/// Removes each pair of a lost cable and a new cable with a common port, and returns them as moved.
 fn take_moved(lost: &mut Vec<[End; 2]>, new: &mut Vec<[End; 2]>) -> Vec<MovedCable> {
     let key = |end: &End| (end.guid, end.port);
     let mut by_port: BTreeMap<Port, usize> = BTreeMap::new();

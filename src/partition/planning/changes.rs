@@ -7,36 +7,36 @@ use serde::Serialize;
 
 use super::cables::{Cables, TopologyChanges};
 
-/// The samplers of all ports in the previous plan.
+/// The previous plan: which sampler had which port.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Previous {
-    /// Ports of the primary role.
+    /// Ports and their primary samplers.
     pub primary: PreviousPorts,
-    /// Ports of the secondary role. Empty if the plan had no secondary role.
+    /// Ports and their secondary samplers. Empty if the plan had no secondary role.
     pub secondary: PreviousPorts,
     /// Cables of both roles. Empty if they are not known.
     pub cables: Cables,
 }
 
-/// Host of the sampler and name of the device, by port.
+/// Host of the sampler and name of the device, for each port.
 pub type PreviousPorts = BTreeMap<(Guid, PortNum), (String, String)>;
 
-/// Differences between the previous plan and this one.
+/// Differences between the previous plan and the new one.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Changes {
-    /// Whether more devices moved than the changes require. The reason is that the kept assignments
-    /// left too little capacity for the other devices.
+    /// Whether more devices moved than the changes of the fabric and the samplers require,
+    /// because the kept assignments left too little capacity for the other devices.
     #[serde(rename = "anew")]
     pub moved_more: bool,
-    /// Hosts that are samplers in this plan only.
+    /// Hosts that are samplers only in the new plan.
     pub new_samplers: Vec<String>,
-    /// Hosts that were samplers in the previous plan only.
+    /// Hosts that were samplers only in the previous plan.
     pub gone_samplers: Vec<String>,
-    /// Ports that are in this plan only, by device.
+    /// Ports that are only in the new plan, grouped by device.
     pub new_ports: Vec<ChangedPorts>,
-    /// Ports that were in the previous plan only, by device.
+    /// Ports that were only in the previous plan, grouped by device.
     pub gone_ports: Vec<ChangedPorts>,
-    /// Devices and cables that are in one of the two plans only.
+    /// Devices and cables that are in only one of the two plans.
     pub topology: TopologyChanges,
     /// Devices with another primary sampler.
     pub moved: Vec<Moved>,
@@ -58,14 +58,14 @@ pub struct ChangedPorts {
     pub ports: Vec<PortNum>,
 }
 
-/// A device with another sampler than in the previous plan.
+/// A device whose sampler differs from that of the previous plan.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Moved {
     /// Port GUID.
     pub guid: Guid,
     /// Node description. The text is untrusted.
     pub name: String,
-    /// Number of ports of the device that had another sampler in the previous plan.
+    /// Number of ports of the device whose sampler changed.
     pub ports: u32,
     /// Host of the previous sampler.
     pub from: String,

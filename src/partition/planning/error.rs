@@ -1,4 +1,4 @@
-//! Errors of the planner. Each error states why there is no plan, and the remedy.
+//! Errors of the planner. Each one explains why there is no plan, and how to get one.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -25,7 +25,7 @@ pub enum PlanError {
         /// Number of linked ports that are left out.
         left_out: u32,
     },
-    /// There are too few samplers.
+    /// The ports do not fit on the samplers.
     #[error(
         "cannot place {ports} ports: they do not fit on {} with at most {cap} ports each; missing samplers: at least {missing}",
         counted(*samplers, "sampler")
@@ -40,19 +40,19 @@ pub enum PlanError {
         cap: u32,
         /// Lower bound of the number of missing samplers.
         missing: usize,
-        /// Leaf switches without a sampler, the best places first.
+        /// Leaf switches without a sampler, the best locations first.
         suggested: Vec<Suggestion>,
-        /// Cap with which these samplers are sufficient.
+        /// Cap with which these samplers would be sufficient.
         enough: u32,
     },
-    /// Some ports have no second sampler.
+    /// No second sampler can be found for some ports.
     #[error(
         "cannot find a second sampler for {ports} ports of `{}`: {}; missing samplers: at least {missing}",
         Printable(host), candidates(*permitted, *samplers)
     )]
     #[diagnostic(help("{}{}", places(suggested, *missing), if *permitted == 0 { "" } else { ";\nor raise the cap (--cap)" }))]
     NoSecondary {
-        /// First sampler of these ports.
+        /// Primary sampler of these ports.
         host: String,
         /// Number of these ports.
         ports: u32,
@@ -62,7 +62,7 @@ pub enum PlanError {
         samplers: usize,
         /// Lower bound of the number of missing samplers on other leaf switches.
         missing: usize,
-        /// Leaf switches without a sampler, the best places first.
+        /// Leaf switches without a sampler, the best locations first.
         suggested: Vec<Suggestion>,
     },
     /// The proof found an error of this program.
@@ -71,7 +71,7 @@ pub enum PlanError {
     Proof(#[from] ProofError),
 }
 
-/// A good place for one more sampler.
+/// A good location for one more sampler.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Suggestion {
     /// Leaf switch without a sampler.
@@ -120,15 +120,15 @@ impl PlanError {
     }
 }
 
-/// Returns up to `max` leaf switches without a sampler. Switches with most ports come first.
+/// Returns up to `max` leaf switches without a sampler, those with the most ports first.
 fn suggestions(task: &Task<'_>, max: usize) -> Vec<Suggestion> {
     let mut free: Vec<_> = task
         .leaves()
         .filter(|leaf| task.attached(*leaf).next().is_none())
         .collect();
     free.sort_by_key(|leaf| (std::cmp::Reverse(task.weight(*leaf)), *leaf));
-    // Each host is suggested at most once, even if it is connected to several leaf switches. A host
-    // that is already a sampler is not suggested.
+    // Each host is suggested at most once, even if it is connected to several leaf switches, and
+    // never if it is already a sampler.
     let mut taken: BTreeSet<&str> = task
         .samplers
         .iter()

@@ -1,10 +1,10 @@
 //! Finds the samplers in the fabric.
 //!
-//! The argument `--samplers` is a [host list](ibnet_record::hostlist): `node[001-012],admin1`. Each
-//! part can name the HCA that sends (`host:mlx5_1`), and also the port of this HCA
-//! (`host:mlx5_1:1`). A samplers file has such a list on each line, usually one name. `#` starts a
-//! comment. This module expands only text of the administrator. It never expands a name from the
-//! fabric, because such names are untrusted.
+//! The argument `--samplers` is a [host list](ibnet_record::hostlist): `node[001-012],admin1`. Each part
+//! can name the HCA that sends (`host:mlx5_1`), and also the port of this HCA (`host:mlx5_1:1`).
+//! A samplers file has such a list on each line, usually a single name; `#` starts a comment.
+//! Only text of the administrator is expanded as a list, never a name from the fabric, because
+//! such names are untrusted.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -24,7 +24,7 @@ pub struct SamplerSpec {
     pub ca: Option<String>,
     /// Port of the HCA, if it was named.
     pub ca_port: Option<PortNum>,
-    /// Origin of the name.
+    /// Origin of the name, for messages.
     pub origin: Origin,
 }
 
@@ -42,7 +42,7 @@ pub enum Origin {
     },
 }
 
-/// A sampler and its ports in the fabric.
+/// A sampler, and its ports in the fabric.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Host {
     /// Name of the host.
@@ -51,8 +51,8 @@ pub struct Host {
     pub ca: Option<String>,
     /// Port of the HCA, if it was named.
     pub ca_port: Option<PortNum>,
-    /// Ports that may send. If an HCA was named, these are its ports. Otherwise these are all ports
-    /// of the host. The list is in ascending order and never empty.
+    /// Ports that may send: those of the named HCA, or all ports of the host if no HCA was named.
+    /// The list is in ascending order and never empty.
     pub sending: Vec<DeviceId>,
     /// All HCA ports of the host, in ascending order.
     pub own: Vec<DeviceId>,
@@ -82,7 +82,7 @@ pub enum HostsError {
         origin: Origin,
         /// Part of the list that cannot be read.
         part: String,
-        /// Column of the first wrong character, counted in characters from 1.
+        /// Column of the first wrong character, in characters from 1.
         column: usize,
         /// Description of the problem.
         problem: &'static str,
@@ -129,7 +129,7 @@ pub enum HostsError {
         /// Number of further samplers that are not in the fabric.
         others: usize,
     },
-    /// The host has no such HCA or port.
+    /// The host has no HCA or port with the given name.
     #[error(
         "cannot use {origin}: `{host}` has no port `{wanted}` (found {})",
         Printable(known)
@@ -142,9 +142,9 @@ pub enum HostsError {
         origin: Origin,
         /// Name of the host.
         host: String,
-        /// Named HCA and port.
+        /// HCA and port as they were given.
         wanted: String,
-        /// Ports of the host.
+        /// HCA ports that the host has.
         known: String,
     },
     /// A GUID was given for a host that is not a sampler.
@@ -177,8 +177,8 @@ pub fn parse_list(text: &str) -> Result<Vec<SamplerSpec>, HostsError> {
     finish(all, Origin::Argument)
 }
 
-/// Parses a samplers file. `name` is the name of the file in messages. [`MAX_HOSTS`] bounds all
-/// lines together.
+/// Parses a samplers file. `name` is the name of the file in messages. [`MAX_HOSTS`] limits the
+/// hosts of all lines together.
 ///
 /// # Errors
 /// Returns the errors of [`parse_list`], with the line number.
@@ -195,8 +195,8 @@ pub fn parse_file(text: &str, name: &str) -> Result<Vec<SamplerSpec>, HostsError
     finish(all, origin(1))
 }
 
-/// Folds samplers, each `host`, `host:hca` or `host:hca:port`, into a short list. [`parse_list`]
-/// expands the list to the same samplers.
+/// Folds samplers, each `host`, `host:hca` or `host:hca:port`, into a short list that
+/// [`parse_list`] expands to the same samplers.
 pub fn fold(parts: &[String]) -> String {
     let mut by_hca: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for part in parts {
@@ -215,8 +215,8 @@ pub fn fold(parts: &[String]) -> String {
     folded.collect::<Vec<_>>().join(",")
 }
 
-/// Finds each sampler in the fabric. The result is sorted by name. `guids` lists hosts whose node
-/// description does not begin with their name, each with its port GUID.
+/// Finds each sampler in the fabric, and returns them sorted by name. `guids` contains the port
+/// GUIDs of the hosts whose node description does not begin with their name.
 ///
 /// # Errors
 /// Returns an error if a sampler is not in the fabric.
@@ -315,7 +315,7 @@ fn sending_ports(
     let ca_of = |id: &DeviceId| fabric.device(*id).name.split_whitespace().nth(1);
     let port_of = |id: &DeviceId| fabric.device(*id).ports.first().map(|port| port.num);
     let of_ca = |id: &&DeviceId| match &wanted.ca {
-        // A node description of one word does not name the HCA, so any named HCA matches it.
+        // A node description of one word does not contain the HCA, so it matches every HCA name.
         Some(ca) => ca_of(id).is_none_or(|name| name == ca),
         None => true,
     };
@@ -369,7 +369,7 @@ fn finish(all: Vec<SamplerSpec>, origin: Origin) -> Result<Vec<SamplerSpec>, Hos
     Ok(all)
 }
 
-/// Appends the samplers of a list. Checks the number of all samplers before it allocates a name.
+/// Appends the samplers of a list. It checks their number before it allocates a name.
 fn expand(list: &str, origin: &Origin, to: &mut Vec<SamplerSpec>) -> Result<(), HostsError> {
     for (start, part) in hostlist::split(list) {
         let before = list[..start].chars().count();
@@ -422,7 +422,6 @@ fn sender(part: &str) -> Result<(&str, Option<&str>, Option<PortNum>), &'static 
 }
 
 impl fmt::Display for Host {
-    /// Writes `host`, `host:hca` or `host:hca:port`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.name)?;
         self.ca.iter().try_for_each(|ca| write!(f, ":{ca}"))?;

@@ -1,20 +1,21 @@
-//! The planner assigns every device to one sampler, the process that queries the ports of the
-//! device. With redundancy it assigns every device to two samplers. A device is a switch with all
-//! its ports, or one port of an HCA. So the planner never splits a switch. The *cap* limits the
-//! number of ports of each sampler. The *load* of a sampler is its number of ports, or the time to
-//! query them. The *hops* are the number of links between a sampler and a device.
+//! The planner assigns every device to one *sampler*, the process that queries the ports of the
+//! device; with redundancy, to two samplers. A device is a switch with all its ports or one port
+//! of an HCA, so the planner never splits a switch. Its terms:
+//!
+//! - *cap*: the max number of ports of a sampler in one role;
+//! - *load* of a sampler: its number of ports, or the measured time to query them;
+//! - *hops*: the number of links between a sampler and a device.
 //!
 //! The planner works in these steps:
 //!
-//! 1. [`hosts`] finds the samplers in the fabric. [`rails`] finds them in several subnets.
+//! 1. [`hosts`] finds the samplers in the fabric, and [`rails`] finds them in several subnets.
 //! 2. [`rules`] assigns the devices. With a previous plan, [`previous`] first decides which
 //!    assignments stay.
-//! 3. [`search`] improves the result: first the largest load, then the hops.
+//! 3. [`search`] improves the result: first the max load, then the hops.
 //! 4. With redundancy, [`secondary`] finds a second sampler for each port.
-//! 5. [`proof`] verifies the plan. It uses only the fabric and the plan, not the rules.
+//! 5. [`proof`] verifies the plan with the fabric alone, independently of the rules.
 //!
-//! A plan can balance measured time instead of numbers of ports. [`weights`] then reads the
-//! measured times.
+//! A plan can balance measured times instead of port counts; [`weights`] reads these times.
 
 use std::collections::BTreeMap;
 
@@ -43,7 +44,7 @@ use plan::{
 };
 use task::{Owners, Task};
 
-/// Makes a plan with the default options: first by the rules, then improved by the search.
+/// Makes a plan with the default options: by the rules, and then improved by the search.
 ///
 /// Equal input gives an equal plan, because nothing is random.
 ///
@@ -109,7 +110,7 @@ pub fn plan_with(request: &Request<'_>, options: &PlanOptions<'_>) -> Result<Pla
     Ok(plan)
 }
 
-/// Returns a plan that has only the primary role. All optional parts are empty.
+/// Returns a plan with the primary role only, and with all optional parts empty.
 pub(crate) fn plan_of(task: &Task<'_>, owners: &Owners, left_out: Vec<LeftOut>) -> Plan {
     Plan {
         cap: task.cap,
@@ -127,7 +128,7 @@ pub(crate) fn plan_of(task: &Task<'_>, owners: &Owners, left_out: Vec<LeftOut>) 
     }
 }
 
-/// The primary role, as the rules and the search found it.
+/// The primary role, as the rules and the search have made it.
 struct Primary {
     owners: Owners,
     packed: bool,
@@ -141,9 +142,8 @@ fn primary(task: &Task<'_>, options: &PlanOptions<'_>) -> Primary {
         || nothing.clone(),
         |previous| previous::kept(task, &previous.primary),
     );
-    // If all kept devices stay, the capacity may be too small for the other devices. Then the plan
-    // keeps only the samplers' own devices. If the capacity is still too small, the plan keeps no
-    // device.
+    // If all kept devices stay, the capacity may be too small for the other devices. In this case
+    // only the samplers' own devices stay and, if that is not enough, no device stays.
     let all = rules::by_the_rules(task, &kept).map(|owners| (owners, kept.clone()));
     let moved_more = options.previous.is_some() && all.is_none();
     let less = || {
@@ -159,7 +159,7 @@ fn primary(task: &Task<'_>, options: &PlanOptions<'_>) -> Primary {
     if let Some(previous) = options.previous {
         let before = previous::owners(task, &previous.primary);
         search::restore(task, &mut owners, &kept, &before);
-        // The search must not move a device that has its previous sampler.
+        // The search must not move a device that is with its previous sampler.
         let stays =
             |(owner, before): (&Option<usize>, Option<usize>)| before.filter(|_| *owner == before);
         kept = owners.iter().zip(before).map(stays).collect();
@@ -176,7 +176,7 @@ fn primary(task: &Task<'_>, options: &PlanOptions<'_>) -> Primary {
     }
 }
 
-/// Returns the devices that are left out. Checks that there are other devices to sample.
+/// Returns the devices that are left out, after checking that others remain to be sampled.
 ///
 /// # Errors
 /// Returns [`PlanError::NothingToSample`] if there is no linked port to sample.

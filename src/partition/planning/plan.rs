@@ -1,4 +1,4 @@
-//! Types of the planner: the request, the options, and the plan that the planner returns.
+//! Types of the planner: the request, the options, and the resulting plan.
 
 use ibnet_record::types::{Guid, Lid, NodeKind};
 use serde::Serialize;
@@ -8,27 +8,27 @@ use super::hosts::Host;
 use super::weights::{BadLine, Weights};
 use crate::topology::{Device, DeviceId, Fabric};
 
-/// The fabric to divide and the samplers that share it.
+/// A planning request: the fabric, and the samplers among which it is divided.
 #[derive(Clone, Debug)]
 pub struct Request<'a> {
     /// Fabric to sample.
     pub fabric: &'a Fabric,
     /// Samplers, sorted by name, as [`locate`](super::hosts::locate) returns them.
     pub samplers: Vec<Host>,
-    /// Largest number of ports of a sampler in one role.
+    /// The cap: max number of ports of a sampler in one role.
     pub cap: u32,
 }
 
 /// Options of a plan.
 #[derive(Clone, Copy, Debug)]
 pub struct PlanOptions<'a> {
-    /// Whether local search improves the result of the rules.
+    /// Whether the local search improves the result of the rules.
     pub optimize: bool,
     /// Whether each port gets a second sampler.
     pub redundant: bool,
-    /// Measured service times. With them, the plan balances time instead of ports.
+    /// Measured service times, which the plan then balances instead of port counts.
     pub weights: Option<&'a Weights>,
-    /// Previous plan. With it, as many ports as possible stay with their sampler.
+    /// Previous plan. As many ports as possible stay with the sampler that they have there.
     pub previous: Option<&'a Previous>,
 }
 
@@ -46,15 +46,15 @@ impl Default for PlanOptions<'_> {
 /// A plan: the devices of each sampler.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Plan {
-    /// Largest number of ports of a sampler in each of its roles.
+    /// The cap: max number of ports of a sampler in each of its roles.
     pub cap: u32,
-    /// Primary role: one share for each sampler, in the order of the request.
+    /// Primary role: the share of each sampler, in the order of the request.
     pub shares: Vec<Share>,
-    /// Secondary role: one share for each sampler, in the same order. Empty without redundancy.
+    /// Secondary role: the share of each sampler, in the same order. Empty without redundancy.
     pub secondary: Vec<Share>,
-    /// Devices that have links but that no sampler queries, each with the reason.
+    /// Devices that have links but no sampler, each with the reason.
     pub left_out: Vec<LeftOut>,
-    /// Whether the rules found no plan within the cap. Switches were then placed by size alone.
+    /// Whether the rules found no plan within the cap, so that switches were placed by size alone.
     pub packed: bool,
     /// Unit of the loads.
     pub unit: LoadUnit,
@@ -62,14 +62,14 @@ pub struct Plan {
     pub measured: Option<Measured>,
     /// Quality of the primary role.
     pub figures: Figures,
-    /// Quality of the result of the rules, if local search was used.
+    /// Quality before the local search. `None` if the search was not used.
     pub by_rules: Option<Figures>,
-    /// Lower bound of the largest load of a sampler. It holds for every plan that splits no switch.
-    /// If this plan gives every HCA port to the sampler of its switch, the bound holds only for
-    /// plans that do the same.
+    /// Lower bound of the max load. It holds for every plan that splits no switch. If this plan
+    /// gives every HCA port to the sampler of its switch, the bound holds only for plans that do
+    /// the same.
     pub lower_bound: u64,
-    /// Number of ports whose two samplers share a leaf switch. Each of these two samplers is also
-    /// connected to another leaf switch.
+    /// Number of ports whose two samplers share a leaf switch. Each of the two is also connected
+    /// to another leaf switch, so no single switch disconnects both.
     pub sharing_a_leaf: u32,
     /// Differences to the previous plan.
     pub changes: Option<Changes>,
@@ -84,26 +84,26 @@ pub enum LoadUnit {
     Nanoseconds,
 }
 
-/// Extent of the measured service times.
+/// Number of devices whose service time was measured.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Measured {
-    /// Number of sampled devices with a measured time. For other devices the planner assumes the
-    /// median of their kind.
+    /// Number of sampled devices with a measured time. The planner assumes the median of their
+    /// kind for the others.
     pub devices: usize,
-    /// Number of lines that are not records. They were skipped.
+    /// Lines that are not records, which were skipped.
     pub bad: Vec<BadLine>,
 }
 
-/// Quality of a plan. Smaller values are better. The largest load is more important than the hops.
+/// Quality of a plan, where smaller is better. The max load matters more than the hops.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Figures {
-    /// Largest load of a sampler.
+    /// Max load of a sampler.
     pub greatest: u64,
-    /// Sum of the hops between each port and its sampler. A port without a path counts as 65535.
+    /// Sum over all ports of the hops to their sampler. A port without a path counts as 65535.
     pub hops: u64,
 }
 
-/// The devices of one sampler in one role.
+/// The devices that one sampler has in one role.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Share {
     /// Host of the sampler.
@@ -121,11 +121,11 @@ pub struct Share {
 pub struct PlannedDevice {
     /// Device of the fabric.
     pub id: DeviceId,
-    /// Links between the sampler and the device. `None` if the net file has no path.
+    /// Number of links between the sampler and the device. `None` if the net file has no path.
     pub hops: Option<u16>,
 }
 
-/// A device that has links but that no sampler queries.
+/// A device that has links but no sampler.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LeftOut {
     /// Port GUID.
@@ -146,16 +146,16 @@ pub struct LeftOut {
     pub reason: Reason,
 }
 
-/// Reason why no sampler queries a device.
+/// Reason why a device has no sampler.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
     /// The net file has no LID for the device, so no MAD can be addressed to it.
     NoLid,
-    /// The device is a router. Its other side belongs to another subnet.
+    /// The device is a router, whose other side belongs to another subnet.
     Router,
     /// The device is the SHARP engine of a switch. The switch port that leads to the engine is
-    /// sampled.
+    /// sampled instead.
     AggregationNode,
 }
 

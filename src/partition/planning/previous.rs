@@ -1,19 +1,19 @@
-//! Keeps as much of the previous plan as possible. Plots of a counter over weeks are easier to
-//! compare if the port stays with its sampler.
+//! Keeps as much of the previous plan as possible, because a counter is easier to plot over weeks
+//! if its port stays with one sampler.
 //!
 //! Every device stays with its sampler, except:
 //!
 //! - devices of hosts that are no longer samplers;
-//! - the own devices of a new sampler, as far as its capacity allows. These are its HCA ports, and
-//!   the switches to which it is attached, with their HCA ports;
-//! - devices of a sampler that now exceeds the cap because links were added. They leave the sampler
-//!   in this order: HCA ports whose switch has another sampler; the smallest switch whose removal
-//!   is sufficient; the sampler's own devices.
+//! - the own devices of a new sampler, as far as its capacity allows. *Own devices* are the HCA
+//!   ports of its host, and the switches to which the host is attached, with their HCA ports;
+//! - devices of a sampler that now exceeds the cap, because links were added. They leave the
+//!   sampler in this order: HCA ports whose switch has another sampler; the smallest switch whose
+//!   removal is sufficient; the sampler's own devices.
 //!
-//! The rules assign the free and the new devices. The search moves only the free and the new
-//! devices. If no plan is possible in this way, only the own devices of the samplers stay. If this
-//! also gives no plan, no device stays. In both cases devices then return to their previous sampler
-//! as far as possible.
+//! The rules assign the devices that left a sampler and the new ones, and the search moves only
+//! these. If no plan is possible in this way, only the own devices of the samplers stay; if that
+//! is not possible either, no device stays. In both cases, devices are afterwards moved back to
+//! their previous samplers as far as possible.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -45,7 +45,7 @@ pub(super) fn owners(task: &Task<'_>, ports: &PreviousPorts) -> Owners {
     task.ids().map(of).collect()
 }
 
-/// Returns the devices that stay, with their samplers.
+/// Returns the devices that stay, each with its sampler.
 pub(super) fn kept(task: &Task<'_>, ports: &PreviousPorts) -> Owners {
     let mut keeping = Keeping {
         task,
@@ -81,8 +81,8 @@ pub(super) fn kept(task: &Task<'_>, ports: &PreviousPorts) -> Owners {
     keeping.owners
 }
 
-/// Returns those devices of `kept` that are a sampler's own devices. These are its HCA ports, and
-/// the switches to which it is attached, with their HCA ports.
+/// Returns those devices of `kept` that are the own devices of their sampler: the HCA ports of
+/// its host, and the switches to which the host is attached, with their HCA ports.
 pub(super) fn own_only(task: &Task<'_>, kept: &Owners) -> Owners {
     let is_own = |device: DeviceId, sampler: usize| {
         let switch = task.switch_of(device).unwrap_or(device);
@@ -103,7 +103,7 @@ struct Keeping<'a> {
 }
 
 impl Keeping<'_> {
-    /// Assigns devices to a sampler if it has enough capacity.
+    /// Assigns devices to a sampler if it has enough capacity for all of them.
     fn claim(&mut self, sampler: usize, devices: &[DeviceId]) {
         let ports: u32 = devices
             .iter()
@@ -116,8 +116,8 @@ impl Keeping<'_> {
         }
     }
 
-    /// Assigns a switch to a new sampler that is attached to it, if no previous sampler is attached
-    /// to it.
+    /// Assigns a switch to a new sampler that is attached to it, unless a sampler of the previous
+    /// plan is attached too.
     fn claim_switch(&mut self, switch: DeviceId, previous: &BTreeSet<&str>) {
         let task = self.task;
         let was_sampler = |sampler: usize| previous.contains(&*task.samplers[sampler].name);
@@ -132,7 +132,7 @@ impl Keeping<'_> {
         }
     }
 
-    /// Takes devices from a sampler above the cap.
+    /// Takes devices away from a sampler that exceeds the cap.
     fn relieve(&mut self, sampler: usize) {
         let task = self.task;
         let mut held: Vec<_> = task
@@ -143,7 +143,7 @@ impl Keeping<'_> {
         if self.load[sampler] <= task.cap || is_alone {
             return;
         }
-        // A switch with more ports than the cap needs a sampler without other devices.
+        // A switch with more ports than the cap needs a sampler that has no other device.
         for switch in held
             .iter()
             .copied()
@@ -183,7 +183,7 @@ impl Keeping<'_> {
                 let switch = *units.remove(0);
                 let followers = self.followers(switch);
                 // The HCA ports of the sampler's own switch leave the sampler before the switch
-                // does.
+                // itself.
                 if own && followers.iter().map(|id| task.port_count(*id)).sum::<u32>() >= excess {
                     followers.into_iter().rev().for_each(|hca| {
                         if self.load[sampler] > task.cap {
@@ -200,8 +200,8 @@ impl Keeping<'_> {
         }
     }
 
-    /// Returns the HCA ports of the switch that have the same sampler as the switch. The HCA ports
-    /// of the sampler's own host are left out.
+    /// Returns the HCA ports of the switch that have the same sampler as the switch, without
+    /// those of the sampler's own host.
     fn followers(&self, switch: DeviceId) -> Vec<DeviceId> {
         let owner = self.owners[switch.0 as usize];
         let follows = |hca: &DeviceId| {
@@ -230,7 +230,7 @@ impl Keeping<'_> {
     }
 }
 
-/// Returns the differences between the previous plan and this one.
+/// Returns the differences between the previous plan and the new one.
 pub(super) fn changes(
     fabric: &Fabric,
     previous: &Previous,
@@ -318,7 +318,7 @@ fn moved_devices(fabric: &Fabric, before: &PreviousPorts, shares: &[Share]) -> V
             }
         }
     }
-    // Devices with most ports come first. So a switch comes before the HCA ports that moved with
+    // Devices with the most ports come first, so a switch precedes the HCA ports that moved with
     // it.
     all.sort_by(|a, b| (b.ports, &a.from, &a.to, a.guid).cmp(&(a.ports, &b.from, &b.to, b.guid)));
     all

@@ -1,9 +1,9 @@
-//! Proves a plan before it is written. The proof checks three things: each linked port that is not
-//! left out has exactly one sampler, no sampler exceeds the cap, and no switch is split.
+//! Proves a plan before it is written: each linked port that is not left out has exactly one
+//! sampler, no sampler exceeds the cap, and no switch is split.
 //!
-//! The proof does not use the code of the rules. It counts ports instead of devices, and reads only
-//! the fabric and the plan. With redundancy it proves both roles. It also proves that the two
-//! samplers of a port are on two hosts, and that no single switch disconnects both hosts.
+//! The proof shares no code with the rules. It counts ports instead of devices, and reads only
+//! the fabric and the plan. With redundancy, it proves both roles, and also that the two samplers
+//! of a port are on two hosts that no single switch disconnects.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,7 +25,7 @@ pub struct PortAssignment {
     pub port: PortNum,
 }
 
-/// A fault of a plan that the proof found.
+/// A fault that the proof found in a plan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error, Diagnostic)]
 #[diagnostic(help(
     "this is an error of the program, not of your input: nothing was written; please report it with the net file and the samplers"
@@ -39,7 +39,7 @@ pub enum ProofError {
         /// Port number.
         port: PortNum,
     },
-    /// A port is assigned twice within a role.
+    /// A port is assigned twice in one role.
     #[error("cannot verify the plan: port {port} of {guid} is assigned twice")]
     Twice {
         /// Port GUID.
@@ -61,7 +61,7 @@ pub enum ProofError {
         /// GUID of the switch.
         guid: Guid,
     },
-    /// A sampler has more ports than the cap.
+    /// A sampler has more ports than the cap allows.
     #[error("cannot verify the plan: a sampler has {ports} ports, more than the cap of {cap}")]
     OverCap {
         /// Number of its ports.
@@ -69,7 +69,8 @@ pub enum ProofError {
         /// The cap.
         cap: u32,
     },
-    /// The two samplers of a port are on one host, or are attached to the same leaf switch only.
+    /// The two samplers of a port are on one host, or a single leaf switch connects both to the
+    /// fabric.
     #[error(
         "cannot verify the plan: one switch disconnects both samplers of port {port} of {guid}"
     )]
@@ -82,7 +83,7 @@ pub enum ProofError {
 }
 
 impl Plan {
-    /// Returns every port of the primary role with the index of its sampler.
+    /// Returns all ports of the primary role, each with the index of its sampler.
     pub fn port_assignments<'a>(
         &'a self,
         fabric: &'a Fabric,
@@ -93,7 +94,7 @@ impl Plan {
     /// Proves both roles.
     ///
     /// # Errors
-    /// Returns the first error of the plan.
+    /// Returns the first fault of the plan.
     pub fn prove(&self, fabric: &Fabric) -> Result<(), ProofError> {
         prove(fabric, self.cap, self.port_assignments(fabric))?;
         if self.secondary.is_empty() {
@@ -110,7 +111,7 @@ impl Plan {
     }
 }
 
-/// Returns every port of the shares with the index of its sampler.
+/// Returns all ports of the shares, each with the index of its sampler.
 pub fn port_assignments<'a>(
     fabric: &'a Fabric,
     shares: &'a [Share],
@@ -131,10 +132,10 @@ pub fn port_assignments<'a>(
     shares.iter().enumerate().flat_map(of_share)
 }
 
-/// Proves that the two samplers of each port are apart.
+/// Proves that no single switch disconnects both samplers of a port.
 ///
 /// # Errors
-/// Returns the first port whose samplers are not apart, or that has only one sampler.
+/// Returns the first port for which this is not true, or that has only one sampler.
 pub fn prove_apart(
     fabric: &Fabric,
     hosts: &[Host],
@@ -173,7 +174,7 @@ pub fn prove_apart(
 /// Proves one role of a plan.
 ///
 /// # Errors
-/// Returns the first error of the plan.
+/// Returns the first fault of the plan.
 pub fn prove(
     fabric: &Fabric,
     cap: u32,

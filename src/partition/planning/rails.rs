@@ -1,5 +1,4 @@
-//! Finds samplers in several subnets. The subnets are the rails of one machine, or separate
-//! fabrics.
+//! Finds samplers in several subnets, which are the rails of one machine, or separate fabrics.
 //!
 //! Each subnet has its own plan, because a sampler reaches only one subnet, and because different
 //! subnets use the same LIDs. A host is a sampler in each subnet in which it has a port. If the
@@ -10,11 +9,11 @@ use ibnet_record::types::{Guid, NodeKind};
 use super::hosts::{self, Host, HostsError, SamplerSpec};
 use crate::topology::{Device, Fabric};
 
-/// Finds the samplers of each subnet. The result has one list for each subnet, sorted by name. A
-/// list can be empty.
+/// Finds the samplers of each subnet. Returns one list for each subnet, sorted by name and
+/// possibly empty.
 ///
-/// A host in several subnets has several active ports. So in each subnet, the sampler gets the name
-/// of the HCA that sends, if the node description contains this name.
+/// A host in several subnets has several active ports. In each subnet, its sampler therefore gets
+/// the name of the HCA that sends, if the node description contains this name.
 ///
 /// # Errors
 /// Returns an error if a sampler is in no subnet.
@@ -92,7 +91,7 @@ impl<'a> Hcas<'a> {
         Self { ports }
     }
 
-    /// Returns whether a sampler has a port in this subnet that may send.
+    /// Returns whether a sampler has a port in this subnet from which it may send.
     fn has(&self, wanted: &SamplerSpec, guids: &[(String, Guid)]) -> bool {
         let has_port = |device: &Device| {
             wanted
@@ -121,8 +120,8 @@ impl<'a> Hcas<'a> {
     }
 }
 
-/// Returns the error for samplers that are in no subnet. Each subnet gives an error; this function
-/// returns the most helpful one.
+/// Returns the error for samplers that are in no subnet. Each subnet gives its own error, and
+/// this function selects the most helpful one.
 fn not_found(missing: &[SamplerSpec], guids: &[(String, Guid)], fabrics: &[&Fabric]) -> HostsError {
     let of_missing: Vec<_> = guids
         .iter()

@@ -1,39 +1,39 @@
-//! The rules that assign devices to samplers. A sampler is the process that queries the ports of
-//! the devices. The *cap* is the largest number of ports of a sampler. A leaf switch, to which
-//! hosts are connected, has tier 1. Switches of tier 2 are one link above the leaf switches. The
-//! rules follow the LDMS paper, in this order:
+//! The rules that assign devices to samplers, the processes that query the ports of the devices.
+//! The *cap* is the max number of ports of a sampler. *Tiers* count upwards: a leaf switch, to
+//! which hosts are connected, has tier 1; a switch one link above the leaf switches has tier 2.
+//! The rules follow the LDMS paper, in this order:
 //!
 //! 1. A switch has one sampler. It is never split.
-//! 2. A sampler gets the HCA ports of its own host, and the switches to which its host is attached,
-//!    as far as the cap allows. If the hosts of several samplers are attached to one switch, the
-//!    least loaded sampler gets this switch.
+//! 2. A sampler gets the HCA ports of its own host, and the switches to which its host is
+//!    attached, as far as the cap allows. If the hosts of several samplers are attached to one
+//!    switch, the least loaded of these samplers gets it.
 //! 3. Each switch of tier 2 or above goes to the least loaded sampler with enough capacity.
 //! 4. Each remaining switch goes to the least loaded sampler with enough capacity. Usually these
 //!    are the leaf switches to which no sampler host is attached.
-//! 5. An HCA port goes to the sampler of its switch. If the capacity of this sampler is used up,
-//!    the HCA port goes to the nearest sampler with enough capacity.
-//! 6. Aggregation nodes (SHARP) do not count in the computation of tiers. An aggregation node is a
-//!    part of a switch that looks like an HCA.
+//! 5. An HCA port goes to the sampler of its switch or, if the capacity of this sampler is used
+//!    up, to the nearest sampler with enough capacity.
+//! 6. Aggregation nodes (SHARP) do not count in the computation of tiers. An aggregation node is
+//!    a part of a switch that looks like an HCA.
 //!
-//! The *capacity* of a sampler is the cap minus its assigned ports. If two samplers have equal
-//! loads, the nearer one gets the device. If the distances are equal too, the earlier one in the
-//! list gets it. Larger switches are assigned before smaller ones. The *load* of a sampler includes
-//! the HCA ports of its switches, which rule 5 assigns later. So the final loads are similar. A
+//! The *capacity* of a sampler is the cap minus its assigned ports. The *load* of a sampler
+//! already includes the HCA ports of its switches, which rule 5 assigns later, so the final loads
+//! are similar. Larger switches are assigned before smaller ones. If two samplers have equal
+//! loads, the nearer one gets the device and, at equal distance, the earlier one in the list. A
 //! sampler without a path to the device gets it only if no other sampler can.
 //!
-//! If rules contradict each other, the goal that comes earlier in this list wins: every port has
-//! exactly one sampler, the cap, whole switches, own HCA ports, own switches, HCA ports with their
-//! switch, balance, hops. This order has these consequences:
+//! If rules contradict each other, the goal that comes first in this list wins: every port has
+//! exactly one sampler, the cap, whole switches, own HCA ports, own switches, HCA ports with
+//! their switch, balance, hops. This order has these consequences:
 //!
 //! - If no sampler has capacity for a switch with its HCA ports, the switch is assigned without
 //!   them.
-//! - With the order "rule 3, then rule 4", an HCA port can get a different sampler from its switch,
-//!   or a switch can get no sampler. Then the planner also tries the order "rule 4, then rule 3".
-//!   The planner uses the result that separates fewer HCA ports from their switches.
-//! - In a fabric without tiers (torus, mesh, plain dragonfly) the switches of rule 4 go to the
-//!   nearest sampler with enough capacity. Switches with a near sampler come first.
-//! - If no sampler has capacity for a switch, all devices are assigned again, the largest first.
-//!   This assignment ignores distances.
+//! - With the order "rule 3, then rule 4", an HCA port can end up with another sampler than its
+//!   switch, or a switch without a sampler. In this case the planner also tries "rule 4, then
+//!   rule 3", and uses the result that separates fewer HCA ports from their switches.
+//! - In a fabric without tiers (torus, mesh, plain dragonfly), the switches of rule 4 go to the
+//!   nearest sampler with enough capacity; those with the closest sampler are assigned first.
+//! - If no sampler has capacity for a switch, all devices are assigned again, the largest first,
+//!   regardless of distances.
 //! - A switch with more ports than the cap gets a sampler that has no other device.
 
 use std::cmp::Reverse;
@@ -56,7 +56,7 @@ pub(super) fn by_the_rules(task: &Task<'_>, kept: &Owners) -> Option<Owners> {
             let leaves_first = placed(task, kept, |placing| {
                 placing.lowest_tiers().and_then(|()| placing.higher_tiers())
             });
-            // If both results are equal, `min_by_key` returns the first: rule 3 before rule 4.
+            // On a tie, `min_by_key` returns the first result: rule 3 before rule 4.
             in_order
                 .into_iter()
                 .chain(leaves_first)
@@ -66,7 +66,7 @@ pub(super) fn by_the_rules(task: &Task<'_>, kept: &Owners) -> Option<Owners> {
     best.map(|placing| placing.owners)
 }
 
-/// Applies all rules. The caller selects the order of rules 3 and 4.
+/// Applies all rules. `switches` applies rules 3 and 4, in the order that the caller selects.
 fn placed<'a>(
     task: &'a Task<'a>,
     kept: &Owners,
@@ -83,7 +83,7 @@ fn placed<'a>(
     Some(placing)
 }
 
-/// Assigns each switch, the largest first, to the first sampler with enough capacity. Then assigns
+/// Assigns each switch, the largest first, to the first sampler with enough capacity, and then
 /// the HCA ports by the rules.
 ///
 /// The caller ensures that there are as many samplers as [`Task::samplers_needed`] returns.
@@ -109,14 +109,14 @@ pub(super) fn by_size(task: &Task<'_>) -> Owners {
 struct Placing<'a> {
     task: &'a Task<'a>,
     owners: Owners,
-    /// Assigned ports, by sampler.
+    /// Number of assigned ports, by sampler.
     load: Vec<u32>,
-    /// Promised ports, by sampler: the assigned ports, and the HCA ports that rule 5 will assign to
-    /// the sampler of their switch.
+    /// Number of promised ports, by sampler: the assigned ports, and the HCA ports that rule 5
+    /// will assign to the sampler of their switch.
     promised: Vec<u32>,
     /// Cost of the promised ports, by sampler.
     expected: Vec<u64>,
-    /// For each switch: number and cost of its followers. For other devices: (0, 0).
+    /// Number and cost of each switch's followers; (0, 0) for other devices.
     followers: Vec<(u32, u64)>,
 }
 
@@ -144,8 +144,8 @@ impl<'a> Placing<'a> {
         }
     }
 
-    /// Assigns each switch with more ports than the cap to a sampler that gets no other device. If
-    /// possible, the host of this sampler is attached to the switch.
+    /// Assigns each switch with more ports than the cap to a sampler that gets no other device,
+    /// if possible one whose host is attached to the switch.
     fn oversized(&mut self) -> Option<()> {
         for switch in self
             .open_switches()
@@ -185,7 +185,7 @@ impl<'a> Placing<'a> {
                 let (ports, cost) = (self.task.port_count(hca), self.task.cost(hca));
                 let followers = &mut self.followers[switch.0 as usize];
                 *followers = (followers.0 + ports, followers.1 + cost);
-                // A kept switch already has its sampler.
+                // A kept switch already has its sampler, so the HCA ports are promised to it.
                 if let Some(owner) = self.owners[switch.0 as usize] {
                     self.promised[owner] += ports;
                     self.expected[owner] += cost;
@@ -232,7 +232,7 @@ impl<'a> Placing<'a> {
     }
 
     /// Returns the unassigned switches. In a fabric without tiers, switches with a near sampler
-    /// come first. So the switches of a sampler form a connected part of the fabric.
+    /// come first, so that the switches of a sampler form a connected part of the fabric.
     fn switches_by_nearness(&self) -> Vec<DeviceId> {
         let mut open = self.open_switches();
         if self.task.flat {
@@ -253,9 +253,8 @@ impl<'a> Placing<'a> {
         Some(())
     }
 
-    /// Applies rule 5. First, each HCA port goes to the sampler of its switch if that sampler has
-    /// capacity. After that, the other HCA ports are assigned. So they take no capacity from the
-    /// first ones.
+    /// Applies rule 5. HCA ports that fit on the sampler of their switch are assigned first, so
+    /// that the other HCA ports take no capacity from them.
     fn hcas(&mut self) {
         for hca in self.open_hcas() {
             let owner = self
@@ -282,9 +281,9 @@ impl<'a> Placing<'a> {
         }
     }
 
-    /// Returns the sampler for a switch. This is the least loaded sampler with capacity for the
-    /// switch and its followers. If there is none, it is the least loaded one with capacity for the
-    /// switch alone.
+    /// Returns the sampler for a switch: the least loaded one with capacity for the switch and
+    /// its followers or, if there is none, the least loaded one with capacity for the switch
+    /// alone. In a fabric without tiers, it is the nearest one, and the load decides on a tie.
     fn least_loaded(
         &self,
         switch: DeviceId,
@@ -335,8 +334,8 @@ impl<'a> Placing<'a> {
         self.owners[device.0 as usize].is_none() && self.task.port_count(device) > 0
     }
 
-    /// Returns the unassigned switches. The switch with the most ports, including its followers,
-    /// comes first.
+    /// Returns the unassigned switches, the one with the most ports, including its followers,
+    /// first.
     fn open_switches(&self) -> Vec<DeviceId> {
         let mut open: Vec<_> = self
             .task

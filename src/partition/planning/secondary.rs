@@ -1,16 +1,16 @@
-//! Finds a second sampler for each port, on a host of another leaf switch. If one sampler or its
-//! leaf switch fails, every port still has a sampler.
+//! Finds a second sampler for each port on a host at another leaf switch, so that every port
+//! still has a sampler if one sampler or its leaf switch fails.
 //!
 //! In most plans each sampler is the second sampler for all ports of exactly one other sampler.
-//! Such a pair needs no further checks: the ports of the first sampler are within the cap, and no
-//! switch is split. The pairs are chosen for two goals. The first goal is to keep the previous
-//! second sampler of as many ports as possible. The second goal is few hops. If more than half of
-//! the samplers are on one leaf switch, no such pairs exist. Then devices are assigned one by one,
-//! to the permitted sampler with the smallest load.
+//! Such pairs need no further checks, because the ports of the first sampler are within the cap,
+//! and no switch is split. The pairs are chosen to keep the previous second sampler of as many
+//! ports as possible, and then to have few hops. If more than half of the samplers are on one
+//! leaf switch, such pairs do not exist; devices are then assigned one by one to the permitted
+//! sampler with the smallest load.
 //!
-//! The two samplers of a port must be on hosts that are *apart*: no switch is connected to both.
-//! Hosts with many rails may share all leaf switches with all other hosts. Then it is sufficient
-//! that the failure of a single switch does not disconnect both.
+//! The two samplers of a port must be on hosts that are *apart*, which means that no switch is
+//! connected to both. On a machine with many rails, a host may share a leaf switch with every other
+//! host. It is then sufficient that the failure of one switch does not disconnect both samplers.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -19,21 +19,20 @@ use rayon::prelude::*;
 use super::task::{Owners, Task};
 use crate::topology::DeviceId;
 
-/// Largest number of passes over all pairs that look for a better exchange.
+/// Max number of passes over all pairs that try to improve them by exchanges.
 const MAX_PASSES: usize = 16;
 
-/// A primary sampler without a second sampler for its ports.
+/// A primary sampler for whose ports there is no second sampler.
 pub(super) struct Unpaired {
     /// Index of the primary sampler.
     pub(super) sampler: usize,
     /// Number of samplers on other leaf switches, whether they have capacity or not.
     pub(super) permitted: usize,
-    /// Lower bound of the number of missing samplers.
+    /// Lower bound of the number of missing samplers on other leaf switches.
     pub(super) missing: usize,
 }
 
-/// Returns the second sampler of each device, given the first samplers and the previous second
-/// ones.
+/// Returns the second sampler of each device, from the first samplers and the previous second ones.
 pub(super) fn second(
     task: &Task<'_>,
     owners: &Owners,
@@ -69,7 +68,7 @@ fn leaves(task: &Task<'_>, sampler: usize) -> BTreeSet<DeviceId> {
         .collect()
 }
 
-/// The permitted pairs of first and second sampler.
+/// Which pairs of first and second sampler are permitted.
 struct Permitted {
     /// `[first][second]`
     table: Vec<Vec<bool>>,
@@ -104,8 +103,8 @@ impl Permitted {
         self.table[first].iter().filter(|allowed| **allowed).count()
     }
 
-    /// Returns the error for a sampler. All samplers on its leaf switch have the same permitted
-    /// second samplers.
+    /// Returns the error for a sampler. All samplers on its leaf switch compete for the same
+    /// permitted second samplers, so their ports are counted together.
     fn unpaired(&self, task: &Task<'_>, owners: &Owners, sampler: usize) -> Unpaired {
         let permitted = self.count(sampler);
         let beside = task
@@ -128,10 +127,11 @@ impl Permitted {
     }
 }
 
-/// Number of ports that would change their second sampler, then the sum of the hops of all ports.
+/// Price of a pair: the number of ports that would change their second sampler, and then the sum
+/// of the hops of all ports.
 type Price = (u64, u64);
 
-/// A pairing of all samplers. Each sampler has one second sampler, and is the second sampler of one
+/// A pairing of all samplers: each one has one second sampler, and is the second sampler of one
 /// other sampler.
 struct Pairing<'a> {
     permitted: &'a Permitted,
@@ -195,8 +195,8 @@ impl<'a> Pairing<'a> {
         self.first_of[second] = Some(first);
     }
 
-    /// Changes other pairs until a second sampler is free for `first`. These changes form an
-    /// augmenting path. The search is breadth first, so the fewest pairs change.
+    /// Changes other pairs along an augmenting path, until a second sampler is free for `first`.
+    /// The search is breadth first, so the fewest pairs change.
     fn augment(&mut self, first: usize) -> Option<()> {
         let mut came_from = vec![None; self.second_of.len()];
         let mut queue = VecDeque::from([first]);
@@ -228,7 +228,7 @@ impl<'a> Pairing<'a> {
         None
     }
 
-    /// Exchanges the second samplers of two pairs if this lowers the price.
+    /// Exchanges the second samplers of two pairs whenever this lowers the price.
     fn improve(&mut self) {
         for _ in 0..MAX_PASSES {
             let mut done = true;
@@ -259,8 +259,8 @@ impl<'a> Pairing<'a> {
 }
 
 /// Assigns second samplers device by device. A switch goes to the permitted sampler with enough
-/// capacity and the smallest load. An HCA port goes to the second sampler of its switch, or else to
-/// the nearest permitted sampler.
+/// capacity and the smallest load; an HCA port goes to the second sampler of its switch or,
+/// failing that, to the nearest permitted sampler.
 fn one_by_one(
     task: &Task<'_>,
     permitted: &Permitted,

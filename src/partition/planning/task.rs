@@ -1,4 +1,4 @@
-//! The planning task: a fabric and its samplers, with the numbers that the rules and the search
+//! The planning task: a fabric and its samplers, with the figures that the rules and the search
 //! use.
 
 use std::cmp::Reverse;
@@ -11,7 +11,7 @@ use super::weights::Weights;
 use crate::topology::graph::Distances;
 use crate::topology::{Device, DeviceId, Fabric, Graph};
 
-/// Index of the sampler of each device. `None` if the device has no sampler.
+/// For each device, the index of its sampler, or `None` if it has no sampler.
 pub(crate) type Owners = Vec<Option<usize>>;
 
 pub(crate) struct Task<'a> {
@@ -19,12 +19,12 @@ pub(crate) struct Task<'a> {
     pub(crate) graph: &'a Graph,
     pub(crate) samplers: &'a [Host],
     pub(crate) cap: u32,
-    /// Whether the switches form no tiers. This is the case if more links connect two leaf switches
-    /// than lead from a leaf switch to the next tier.
+    /// Whether the switches form no tiers: more linked pairs of switches are two leaf switches than
+    /// a leaf switch and one of a higher tier. Parallel cables count once.
     pub(crate) flat: bool,
     distances: Distances<'a>,
     tiers: Vec<u16>,
-    /// Number of linked ports to sample, by device. It is 0 if the device is left out.
+    /// Number of linked ports to sample, by device; 0 for a device that is left out.
     ports: Vec<u32>,
     /// Cost of the ports to sample, by device: their number, or their measured time in nanoseconds.
     costs: Vec<u64>,
@@ -32,7 +32,7 @@ pub(crate) struct Task<'a> {
     attached: Vec<Vec<usize>>,
     /// Switch of an HCA port, by device.
     switches: Vec<Option<DeviceId>>,
-    /// Sampler to whose host an HCA port belongs, by device.
+    /// Sampler on whose host an HCA port is, by device.
     own: Vec<Option<usize>>,
 }
 
@@ -87,18 +87,16 @@ impl<'a> Task<'a> {
         }
     }
 
-    /// Returns the number of links from a sampler to a device, or
+    /// Returns the number of links between a sampler and a device, or
     /// [`UNREACHABLE`](crate::topology::graph::UNREACHABLE) if there is no path.
     pub(crate) fn hops(&self, sampler: usize, device: DeviceId) -> u16 {
         self.distances.hops(sampler, device)
     }
 
-    /// Returns the number of devices of the fabric.
     pub(crate) fn devices(&self) -> usize {
         self.ports.len()
     }
 
-    /// Returns all devices.
     pub(crate) fn ids(&self) -> impl Iterator<Item = DeviceId> + use<> {
         (0..self.ports.len() as u32).map(DeviceId)
     }
@@ -118,44 +116,40 @@ impl<'a> Task<'a> {
             .filter(move |id| self.port_count(*id) > 0 && self.fabric.device(*id).kind == kind)
     }
 
-    /// Returns whether a device is a switch to sample.
     pub(crate) fn is_switch(&self, device: DeviceId) -> bool {
         self.port_count(device) > 0 && self.fabric.device(device).kind == NodeKind::Switch
     }
 
-    /// Returns the number of ports to sample of a device.
+    /// Returns the number of ports of a device that are sampled.
     pub(crate) fn port_count(&self, device: DeviceId) -> u32 {
         self.ports[device.0 as usize]
     }
 
-    /// Returns the cost of a device.
     pub(crate) fn cost(&self, device: DeviceId) -> u64 {
         self.costs[device.0 as usize]
     }
 
-    /// Returns the tier of a switch: 1 for a leaf switch, larger numbers for the switches above, or
-    /// 0 if no leaf switch can be reached.
+    /// Returns the tier of a switch: 1 for a leaf switch, more for the switches above, and 0 if
+    /// no leaf switch can be reached.
     pub(crate) fn tier(&self, switch: DeviceId) -> u16 {
         self.tiers[switch.0 as usize]
     }
 
-    /// Returns the samplers attached to a switch, in ascending order.
     pub(crate) fn attached(&self, switch: DeviceId) -> impl Iterator<Item = usize> + Clone + '_ {
         self.attached[switch.0 as usize].iter().copied()
     }
 
-    /// Returns the switch of an HCA port.
     pub(crate) fn switch_of(&self, hca: DeviceId) -> Option<DeviceId> {
         self.switches[hca.0 as usize]
     }
 
-    /// Returns the sampler to whose host an HCA port belongs.
+    /// Returns the sampler on whose host an HCA port is.
     pub(crate) fn own(&self, hca: DeviceId) -> Option<usize> {
         self.own[hca.0 as usize]
     }
 
-    /// Returns the HCA ports whose sampler is not the sampler of their switch. Ports of a sampler
-    /// host do not count if the sampler of this host queries them.
+    /// Returns the HCA ports whose sampler is not that of their switch. HCA ports of a sampler
+    /// host do not count if this sampler queries them.
     pub(crate) fn separated<'o>(
         &'o self,
         owners: &'o Owners,
@@ -177,8 +171,8 @@ impl<'a> Task<'a> {
         self.switches().filter(|switch| self.tier(*switch) == 1)
     }
 
-    /// Returns the number of ports of a switch, plus the number of HCA ports that are connected to
-    /// it.
+    /// Returns the number of ports of a switch, plus the number of HCA ports that are connected
+    /// to it.
     pub(crate) fn weight(&self, switch: DeviceId) -> u32 {
         let hcas = self
             .graph
@@ -188,12 +182,11 @@ impl<'a> Task<'a> {
         self.port_count(switch) + hcas.map(|hca| self.port_count(*hca)).sum::<u32>()
     }
 
-    /// Returns the number of linked ports to sample.
     pub(crate) fn all_ports(&self) -> u32 {
         self.ports.iter().sum()
     }
 
-    /// Returns a number of samplers that is always sufficient for the placement by size.
+    /// Returns a number of samplers that is always sufficient for placing devices by size.
     pub(crate) fn samplers_needed(&self, cap: u32) -> usize {
         let mut sizes: Vec<_> = self
             .switches()
@@ -212,8 +205,8 @@ impl<'a> Task<'a> {
         oversized + loads.len().max(rest.div_ceil(cap) as usize)
     }
 
-    /// Returns a cap with which this number of samplers is sufficient. In nearly all cases it is
-    /// the smallest such cap.
+    /// Returns a cap with which this number of samplers is sufficient, in nearly all cases the
+    /// smallest one.
     pub(crate) fn cap_needed(&self, samplers: usize) -> u32 {
         let (mut too_low, mut enough) = (self.cap, self.all_ports());
         while too_low + 1 < enough {
@@ -227,11 +220,11 @@ impl<'a> Task<'a> {
         enough
     }
 
-    /// Returns a lower bound of the largest load of a sampler in any plan that splits no switch.
+    /// Returns a lower bound of the max load in any plan that splits no switch.
     ///
     /// The bound is the larger of two loads. One is the mean load. The other follows from whole
     /// switches: if there are `k * samplers + 1` switches, one sampler has at least `k + 1` of
-    /// them. With `with_hcas` the load of a switch includes the HCA ports on it.
+    /// them. With `with_hcas`, the load of a switch includes the HCA ports on it.
     pub(crate) fn lower_bound(&self, with_hcas: bool) -> u64 {
         let samplers = self.samplers.len().max(1);
         let mean = self.costs.iter().sum::<u64>().div_ceil(samplers as u64);
@@ -266,7 +259,8 @@ fn is_flat(graph: &Graph, tiers: &[u16]) -> bool {
     for neighbour in leaves.flat_map(|leaf| graph.neighbours(DeviceId(leaf as u32))) {
         match tiers[neighbour.0 as usize] {
             0 => {}
-            // Both ends of such a link are leaf switches, so it is counted twice.
+            // Such a pair is found from both of its leaf switches. Other pairs are found once, and
+            // therefore count double.
             1 => beside += 1,
             _ => up += 2,
         }

@@ -1,12 +1,12 @@
-//! Reads measured service times from the records of earlier sweeps. With these times, a plan can
-//! balance time instead of ports.
+//! Reads measured service times from the records of earlier sweeps, with which a plan can balance
+//! time instead of port counts.
 //!
 //! Once a minute, a sweep writes the service time of one MAD for each of its devices, in
-//! `histogram` records of the kind `service`. This module ignores all other records. So the user
-//! can give whole recordings. Devices are identified by their GUIDs, because LIDs change.
+//! `histogram` records of the kind `service`. This module ignores all other records, so it
+//! accepts whole recordings. It identifies devices by their GUIDs, because LIDs change.
 //!
-//! The cost of a device is its number of ports times the mean time of one MAD. This is the time to
-//! query all of its ports once, one after another. The number of MADs per port depends on the
+//! The cost of a device is its number of ports times the mean time of one MAD: the time to query
+//! all of its ports once, one after another. The number of MADs per port depends on the
 //! configured counter groups, and is about the same for all ports. If a device has no measured
 //! time, the planner uses the median of its kind of device in this fabric.
 
@@ -23,9 +23,9 @@ use crate::topology::{Device, Fabric};
 /// Measured service times, by device.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Weights {
-    /// Sum of the service times in nanoseconds, and number of MADs.
+    /// Sum of the service times in nanoseconds, and number of MADs, by device.
     measured: BTreeMap<Guid, (u128, u64)>,
-    /// Lines that are not records and were skipped.
+    /// Lines that were skipped because they are not records.
     pub bad: Vec<BadLine>,
 }
 
@@ -54,7 +54,7 @@ pub enum WeightsError {
         #[source]
         source: io::Error,
     },
-    /// The file has no service time.
+    /// The file contains no service time.
     #[error(
         "cannot use {}: no measured service time (lines read: {lines}){}",
         Printable(name),
@@ -71,7 +71,7 @@ pub enum WeightsError {
         /// First line that is not a record.
         bad: Option<BadLine>,
     },
-    /// The files have more devices than a fabric can have.
+    /// The files contain more devices than a fabric can have.
     #[error("cannot use {name}: with line {line}, more than {MAX_DEVICES} devices are measured")]
     #[diagnostic(help("give records of one fabric: it has at most 49151 LIDs"))]
     TooMany {
@@ -80,7 +80,7 @@ pub enum WeightsError {
         /// Number of the line.
         line: u64,
     },
-    /// The file describes another fabric.
+    /// No measured device is in the net file.
     #[error(
         "cannot use --weights: no measured device is in the net file (measured devices: {measured})"
     )]
@@ -91,13 +91,13 @@ pub enum WeightsError {
     },
 }
 
-/// Largest plausible mean service time, in nanoseconds.
+/// Max plausible mean service time, in nanoseconds.
 const MAX_MEAN_NS: u64 = 10_000_000_000;
 
-/// Largest number of measured devices, over all files.
+/// Max number of measured devices in all files together.
 const MAX_DEVICES: usize = 100_000;
 
-/// Largest number of bad lines that are kept, over all files.
+/// Max number of bad lines that are kept, in all files together.
 const MAX_BAD_LINES: usize = 100_000;
 
 impl Weights {
@@ -157,10 +157,10 @@ impl Weights {
         }
     }
 
-    /// Checks that a device of these subnets was measured.
+    /// Checks that at least one device of these subnets was measured.
     ///
     /// # Errors
-    /// Returns [`WeightsError::Foreign`] if no device was measured.
+    /// Returns [`WeightsError::Foreign`] if none was measured.
     pub fn check(&self, fabrics: &[&Fabric]) -> Result<(), WeightsError> {
         let any = fabrics
             .iter()
@@ -189,8 +189,8 @@ impl Weights {
             .count()
     }
 
-    /// Returns the cost of each device in nanoseconds. `ports` has the number of ports to query of
-    /// each device.
+    /// Returns the cost of each device in nanoseconds. `ports` contains the number of ports to
+    /// query of each device.
     pub(super) fn costs(&self, fabric: &Fabric, ports: &[u32]) -> Vec<u64> {
         let median = |is_switch: bool| {
             let of_kind = fabric
@@ -224,8 +224,8 @@ impl Weights {
     }
 }
 
-/// Returns the service time of a record: GUID of the device, mean in nanoseconds and number of
-/// MADs. `None` for other records and empty lines.
+/// Returns the service time of a record: the GUID of the device, the mean in nanoseconds and the
+/// number of MADs. Returns `None` for other records and empty lines.
 ///
 /// # Errors
 /// Returns an error if the line is not a record, or its values are not plausible.

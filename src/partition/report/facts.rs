@@ -1,7 +1,7 @@
-//! The facts of a plan, for the text report and the JSON report.
+//! The facts of a plan, from which the text report and the JSON report are made.
 //!
-//! `docs/report.md` describes each field. The unit is part of the name of a field. A field with an
-//! unknown value is null.
+//! `docs/results.md` describes each field. The name of a field contains its unit, and a field is
+//! null if its value is unknown.
 
 use ibnet_record::types::{Guid, Lid, NodeKind, PortNum};
 use serde::Serialize;
@@ -13,10 +13,10 @@ use crate::topology::{Device, DeviceId, Fabric, LinePosition, NetFile, Remark, R
 /// The facts of a plan.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Facts {
-    /// Name of the subnet. Absent if there is only one.
+    /// Name of the subnet. Absent if there is only one subnet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subnet: Option<String>,
-    /// Largest number of ports that a sampler may get in one role.
+    /// The cap: max number of ports that a sampler may get in one role.
     pub cap_ports: u32,
     /// Lines of the net file.
     pub read: ReadFacts,
@@ -31,7 +31,7 @@ pub struct Facts {
     pub compromises: Compromises,
     /// Secondary role. Null without redundancy.
     pub second: Option<SecondFacts>,
-    /// Measured service times. Null if the plan balances ports.
+    /// Measured service times. Null if the plan balances port counts.
     pub measured: Option<MeasuredFacts>,
     /// Differences to the previous plan. Null without one.
     pub changes: Option<Changes>,
@@ -44,12 +44,12 @@ pub struct Facts {
 /// Balance of the secondary role.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct SecondFacts {
-    /// Smallest number of ports of a sampler.
+    /// Min number of ports of a sampler.
     pub least_ports: u32,
-    /// Largest number of ports of a sampler.
+    /// Max number of ports of a sampler.
     pub greatest_ports: u32,
-    /// Number of ports whose two samplers share a leaf switch. Each of these two samplers is also
-    /// connected to another leaf switch.
+    /// Number of ports whose two samplers share a leaf switch. Each of the two is also connected
+    /// to another leaf switch.
     pub sharing_a_leaf_ports: u32,
 }
 
@@ -58,12 +58,11 @@ pub struct SecondFacts {
 pub struct MeasuredFacts {
     /// Number of measured devices.
     pub devices: usize,
-    /// Lines that are not records and were skipped.
+    /// Number of lines that are not records, which were skipped.
     pub bad_lines: usize,
-    /// Largest load of a sampler: the time of one MAD to each of its ports, one after another.
+    /// Max load of a sampler: the time of one MAD to each of its ports, one after another.
     pub greatest_load_ns: u64,
-    /// Lower bound of the largest load. No plan that splits no switch can have a smaller largest
-    /// load.
+    /// Lower bound of the max load for all plans that split no switch.
     pub lower_bound_load_ns: u64,
 }
 
@@ -76,7 +75,7 @@ pub struct ReadFacts {
     pub linked_lines: usize,
     /// Remarks about single lines.
     pub remarks: Vec<RemarkFacts>,
-    /// Remarks about the files.
+    /// Remarks about the net files as a whole.
     pub notes: Vec<String>,
 }
 
@@ -92,9 +91,9 @@ pub struct RemarkFacts {
     pub place: String,
     /// Kind of the remark.
     pub kind: RemarkKind,
-    /// Whether the line was skipped.
+    /// Whether the line was skipped, so that its port is missing.
     pub loses_a_port: bool,
-    /// Description. It may contain node descriptions, which are not trusted.
+    /// Description. It may contain node descriptions, which are untrusted.
     pub text: String,
 }
 
@@ -114,7 +113,7 @@ pub struct AssignedFacts {
 pub struct LeftOutFacts {
     /// Number of linked ports.
     pub ports: u32,
-    /// Devices of these ports.
+    /// The devices of these ports.
     pub devices: Vec<LeftOutDevice>,
 }
 
@@ -145,22 +144,22 @@ pub struct LeftOutDevice {
 /// Balance of the primary role.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Balance {
-    /// Smallest number of ports of a sampler.
+    /// Min number of ports of a sampler.
     pub least_ports: u32,
-    /// Largest number of ports of a sampler.
+    /// Max number of ports of a sampler.
     pub greatest_ports: u32,
     /// Mean number of ports of a sampler.
     pub mean_ports: f64,
-    /// Lower bound of the largest number of ports of a sampler. It holds for every plan with these
-    /// samplers that splits no switch. If this plan gives every HCA port to the sampler of its
-    /// switch, the bound holds only for plans that do the same.
+    /// Lower bound of the max number of ports. It holds for every plan with these samplers that
+    /// splits no switch. If this plan gives every HCA port to the sampler of its switch, the
+    /// bound holds only for plans that do the same.
     pub lower_bound_ports: u32,
-    /// Difference between the largest number of ports and the lower bound.
+    /// Difference between the max number of ports and the lower bound.
     pub above_lower_bound_ports: u32,
-    /// Mean number of links between a port's device and its sampler, over the ports with a known
-    /// path.
+    /// Mean number of links between a device and its sampler, weighted by ports and without
+    /// devices whose path is unknown.
     pub mean_hops: Option<f64>,
-    /// Largest number of links between a device and its sampler.
+    /// Max number of links between a device and its sampler.
     pub greatest_hops: Option<u16>,
 }
 
@@ -171,11 +170,10 @@ pub struct Compromises {
     pub packed: bool,
     /// Devices with more ports than the cap. The sampler of such a device has no other device.
     pub oversized: Vec<Oversized>,
-    /// Number of switches that are connected to exactly one sampler host, but are assigned to
-    /// another sampler.
+    /// Number of switches that are connected to exactly one sampler host, but have another sampler.
     pub own_switches_elsewhere: usize,
-    /// Number of HCA ports that have a different sampler from their switch. Ports of sampler hosts
-    /// do not count.
+    /// Number of HCA ports whose sampler is not that of their switch. Ports of sampler hosts do
+    /// not count.
     pub parted_adapter_ports: usize,
     /// Number of devices without a known path to their sampler.
     pub devices_without_way: usize,
@@ -201,7 +199,7 @@ pub struct Oversized {
 pub struct SamplerFacts {
     /// Name of the host.
     pub host: String,
-    /// HCA that sends, if the administrator named it.
+    /// HCA that sends the queries, if the administrator named it.
     pub ca: Option<String>,
     /// Port of the HCA, if the administrator named it.
     pub ca_port: Option<PortNum>,
@@ -209,15 +207,16 @@ pub struct SamplerFacts {
     pub ports: u32,
     /// Number of linked ports in the secondary role. Null without redundancy.
     pub second_ports: Option<u32>,
-    /// Time of one MAD to each of its ports, one after another. Null if the plan balances ports.
+    /// Time of one MAD to each of its ports, one after another. Null if the plan balances port
+    /// counts.
     pub load_ns: Option<u64>,
-    /// Number of linked ports divided by the cap: 1 is full.
+    /// Number of linked ports divided by the cap: 1 means that the sampler is full.
     pub share_of_cap: f64,
     /// Number of HCA ports.
     pub adapter_ports: usize,
-    /// Mean number of links between a port's device and the sampler.
+    /// Mean number of links between a device and the sampler, weighted by ports.
     pub mean_hops: Option<f64>,
-    /// Largest number of links between a device and the sampler.
+    /// Max number of links between a device and the sampler.
     pub greatest_hops: Option<u16>,
     /// Switches of the sampler, by GUID.
     pub switches: Vec<SwitchFacts>,
@@ -234,7 +233,7 @@ pub struct SwitchFacts {
     pub name: String,
     /// Number of linked ports.
     pub ports: u32,
-    /// Links between the sampler and the switch. Null without a known path.
+    /// Number of links between the sampler and the switch. Null if no path is known.
     pub hops: Option<u16>,
 }
 
@@ -434,8 +433,8 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Returns the mean number of hops over the ports, and the largest number of hops. Devices
-    /// without a known path do not count.
+    /// Returns the mean over the ports and the max of the number of hops. Devices without a known
+    /// path do not count.
     fn hops<'b>(
         self,
         planned: impl Iterator<Item = &'b PlannedDevice>,
@@ -525,8 +524,7 @@ impl<'a> View<'a> {
         owners
     }
 
-    /// Returns each sampled switch to which exactly one sampler is connected, together with this
-    /// sampler.
+    /// Returns each sampled switch to which exactly one sampler is connected, with this sampler.
     fn own_switches(self) -> Vec<(usize, DeviceId)> {
         let mut pairs: Vec<(DeviceId, usize)> = Vec::new();
         for (sampler, share) in self.plan.shares.iter().enumerate() {
@@ -548,8 +546,8 @@ impl<'a> View<'a> {
             .collect()
     }
 
-    /// Returns the pairs of a sampled HCA port and its sampled switch. Ports of sampler hosts are
-    /// left out.
+    /// Returns the pairs of a sampled HCA port and its sampled switch, without the ports of
+    /// sampler hosts.
     fn followers(self) -> impl Iterator<Item = (DeviceId, DeviceId)> {
         let mut own: Vec<_> = self
             .plan

@@ -1,5 +1,4 @@
-//! Descriptions of a plan: text for people, JSON for programs, pictures, and suggestions of sampler
-//! hosts.
+//! Describes a plan as text, JSON and picture, and suggests sampler hosts.
 
 pub mod facts;
 pub mod json;

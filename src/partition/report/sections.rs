@@ -8,12 +8,12 @@ use crate::partition::planning::cables::{ChangedDevice, End, MovedCable};
 use crate::partition::planning::changes::{ChangedPorts, Changes, Moved};
 use crate::partition::{BadLine, Figures, LoadUnit, Measured, Plan};
 
-/// Report sections of a plan that was made with options. [`Display`](fmt::Display) writes them.
+/// The report sections of a plan that was made with options, as text.
 #[derive(Clone, Copy, Debug)]
 pub struct Sections<'a> {
     /// Plan to describe.
     pub plan: &'a Plan,
-    /// Largest number of lines of each list.
+    /// Max number of lines of each list.
     pub max_lines: usize,
 }
 
@@ -70,7 +70,7 @@ impl Sections<'_> {
             ..
         } = self.plan;
         let load = |load: u64| Load(load, *unit);
-        // The table of the report already has the loads in ports.
+        // The table of the report already contains the loads in ports.
         if *unit == LoadUnit::Nanoseconds {
             writeln!(
                 f,
@@ -207,7 +207,7 @@ impl Sections<'_> {
         self.topology(f, changes)
     }
 
-    /// Writes the devices and the cables that changed. One line has one device or cable.
+    /// Writes the devices and cables that changed, one per line.
     fn topology(&self, f: &mut fmt::Formatter<'_>, changes: &Changes) -> fmt::Result {
         let topology = &changes.topology;
         for (what, devices) in [
@@ -301,7 +301,7 @@ impl fmt::Display for Load {
     }
 }
 
-/// Returns the reduction in percent, rounded to a tenth.
+/// Returns by how many percent a value was reduced, rounded to a tenth.
 fn percent(before: u64, now: u64) -> String {
     format!(
         "{:.1}",

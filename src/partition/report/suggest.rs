@@ -1,12 +1,12 @@
-//! Suggests sampler hosts, as few as possible.
+//! Suggests as few sampler hosts as possible.
 //!
-//! The hosts are spread over the leaf switches. The leaf switches are selected one after another.
-//! The next one is always the leaf switch with the most hops to its nearest sampler. If several
-//! leaf switches have the same number of hops, the one with the most ports per sampler nearby is
-//! selected. A leaf switch gets a second host only after every leaf switch has got one.
+//! The hosts are spread over the leaf switches, which are picked one after another: always the
+//! leaf switch that is the most hops away from its nearest sampler. On a tie, the one whose
+//! neighbourhood has the most ports per sampler is picked. A leaf switch gets a second host only
+//! after every leaf switch has one.
 //!
-//! The suggestion is verified. This module makes the plan with the suggested hosts, and the plan is
-//! part of the result.
+//! To verify the suggestion, this module makes the plan with the suggested hosts, and returns the
+//! plan as part of the result.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,10 +30,9 @@ pub struct Suggested {
     pub at_least: usize,
     /// Plan with these hosts.
     pub plan: Plan,
-    /// Name of the leaf switch of each host, in the order of the shares. The texts are not trusted.
+    /// Name of the leaf switch of each host, in the order of the shares. The names are untrusted.
     pub switches: Vec<String>,
-    /// Number of names that several hosts share, or that a host list cannot contain. These hosts
-    /// were skipped.
+    /// Number of skipped names: several hosts share such a name, or a host list cannot contain it.
     pub unnamable: usize,
 }
 
@@ -45,15 +44,15 @@ pub enum SuggestError {
     #[error(transparent)]
     #[diagnostic(transparent)]
     Plan(#[from] PlanError),
-    /// The suggested host list cannot be parsed. This is an error of this program.
+    /// The suggested host list cannot be parsed, which is an error of this program.
     #[error(transparent)]
     #[diagnostic(transparent)]
     Hosts(#[from] HostsError),
-    /// There are fewer hosts than needed samplers.
+    /// There are fewer hosts than necessary samplers.
     #[error("cannot suggest {wanted} samplers: only {} to choose from{}", counted(*hosts, "host"), other_names(*unnamable))]
     #[diagnostic(help("{}", remedies(*enough, *unnamable)))]
     TooFewHosts {
-        /// Number of needed samplers.
+        /// Number of necessary samplers.
         wanted: usize,
         /// Number of hosts.
         hosts: usize,
@@ -67,11 +66,11 @@ pub enum SuggestError {
 /// Options of a suggestion.
 #[derive(Clone, Debug)]
 pub struct SuggestOptions {
-    /// Largest number of ports of a sampler.
+    /// The cap: max number of ports of a sampler.
     pub cap: u32,
-    /// Number of hosts. `None` for as few as possible.
+    /// Number of hosts to suggest, or `None` for as few as possible.
     pub count: Option<usize>,
-    /// Hosts to choose from. `None` for all.
+    /// Hosts to choose from, or `None` for all.
     pub among: Option<BTreeSet<String>>,
 }
 
@@ -126,8 +125,8 @@ pub fn suggest(fabric: &Fabric, options: &SuggestOptions) -> Result<Suggested, S
     }
 }
 
-/// Returns a lower bound of the number of samplers. Each device with more ports than the cap needs
-/// its own sampler. All other ports together need their number divided by the cap.
+/// Returns a lower bound of the number of samplers. Each device with more ports than the cap
+/// needs its own sampler; all other ports need at least their number divided by the cap.
 fn fewest(fabric: &Fabric, cap: u32) -> usize {
     let sampled = fabric
         .devices()
@@ -143,7 +142,7 @@ fn fewest(fabric: &Fabric, cap: u32) -> usize {
 #[derive(Clone, Debug)]
 struct Pick {
     host: String,
-    /// Part of the host list: with HCA and port if the host has several.
+    /// Entry for the host list: with HCA and port if the host has several.
     part: String,
     leaf: DeviceId,
 }
@@ -161,9 +160,9 @@ struct Candidate {
 struct Candidates {
     /// Leaf switches. A host without a switch is its own leaf.
     leaves: Vec<DeviceId>,
-    /// For each leaf: number of its ports and of its HCA ports.
+    /// Number of ports of each leaf, including its HCA ports.
     weights: Vec<u64>,
-    /// `[leaf]`: hosts of the leaf, best hosts first.
+    /// `[leaf]`: hosts of the leaf, the best ones first.
     hosts: Vec<Vec<Candidate>>,
     /// `[leaf][leaf]`: number of links between the two leaves, at most [`Self::farthest`].
     hops: Vec<Vec<u16>>,
@@ -231,8 +230,9 @@ impl Candidates {
                 });
             }
         }
-        // Hosts with one port come first, because they can send from this port only. After that,
-        // hosts are sorted by number.
+        // Hosts with one port come first, because they cannot choose from which port they send.
+        // After that, hosts are sorted by the length of their name and the name, which is the order
+        // of their numbers.
         let rails = |host: &str| by_host.get(host).map_or(0, Vec::len);
         for on_leaf in &mut hosts {
             on_leaf.sort_by_key(|candidate| {
@@ -283,7 +283,7 @@ impl Candidates {
                 } else {
                     within[*leaf][nearest - 1]
                 };
-                // The share is in millionths of a port, because integers can be compared exactly.
+                // Ports per sampler in millionths, because integers can be compared exactly.
                 (
                     nearest,
                     within[*leaf][nearest] * 1_000_000 / sharing,
@@ -374,7 +374,7 @@ impl Candidates {
     }
 }
 
-/// Returns the number of links between all pairs of leaves, and the largest of these numbers. An
+/// Returns the number of links between all pairs of leaves, and the max of these numbers. An
 /// unreachable leaf counts as one link more than the farthest reachable one.
 fn distances(graph: &Graph, leaves: &[DeviceId]) -> (Vec<Vec<u16>>, u16) {
     let from = |leaf: &DeviceId| -> Vec<u16> {
@@ -394,8 +394,8 @@ fn distances(graph: &Graph, leaves: &[DeviceId]) -> (Vec<Vec<u16>>, u16) {
     (hops, farthest)
 }
 
-/// Returns whether this name selects exactly one host in a host list. Hosts without a configured
-/// node description share the name of their HCA model.
+/// Returns whether a name selects exactly one host in a host list. Hosts without a configured
+/// node description do not have such a name, because they share that of their HCA model.
 fn is_namable(host: &str, devices: &[DeviceId], fabric: &Fabric) -> bool {
     let alone = hosts::parse_list(host)
         .is_ok_and(|list| matches!(&list[..], [only] if only.host == host && only.ca.is_none()));
@@ -407,8 +407,8 @@ fn is_namable(host: &str, devices: &[DeviceId], fabric: &Fabric) -> bool {
     alone && keys.len() == devices.len()
 }
 
-/// Returns HCA and port, `mlx5_1:1`, if the second and last word of the node description is a
-/// device name.
+/// Returns HCA and port, such as `mlx5_1:1`, if the second and last word of the node description
+/// is a device name.
 fn sender(device: &Device) -> Option<String> {
     let mut words = device.name.split_whitespace().skip(1);
     let ca = words.next().filter(|_| words.next().is_none())?;

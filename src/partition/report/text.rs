@@ -1,5 +1,5 @@
-//! The report as text. It has the lines that were read, the assigned ports, the ports that are left
-//! out, and the balance.
+//! The report as text: the lines that were read, the assigned ports, the ports that are left out,
+//! and the balance.
 
 use std::fmt;
 
@@ -15,14 +15,14 @@ use super::sections;
 use crate::partition::Reason;
 use crate::topology::RemarkKind;
 
-/// The facts of a plan. [`Display`](fmt::Display) writes them as text.
+/// The text report of a plan.
 #[derive(Clone, Copy, Debug)]
 pub struct Report<'a> {
     /// Name of the net file.
     pub name: &'a str,
     /// Facts to describe.
     pub facts: &'a Facts,
-    /// Length of the lists.
+    /// How long the lists are.
     pub detail: Detail,
 }
 
@@ -36,7 +36,7 @@ pub enum Detail {
 }
 
 impl Detail {
-    /// Returns the largest number of lines of a list.
+    /// Returns the max number of lines of a list.
     pub const fn lines(self) -> usize {
         match self {
             Self::Brief => 10,
@@ -44,7 +44,7 @@ impl Detail {
         }
     }
 
-    /// Returns the largest number of rows of the table.
+    /// Returns the max number of rows of the table.
     const fn rows(self) -> usize {
         match self {
             Self::Brief => 40,

@@ -1,9 +1,9 @@
-//! A blocking client for one device. It sends a request and waits for the reply. If there is no
-//! reply, it sends the request again.
+//! A blocking client for one device. It sends a request, waits for the reply, and sends the
+//! request again if there is none.
 //!
 //! The client accepts a reply under the same conditions as a sweep: transaction, sender, class,
-//! method, attribute and port must match those of the request. It follows one redirection and
-//! remembers the new address.
+//! method, attribute and port must match the request. It follows one redirection and remembers the
+//! new address.
 
 use std::time::Duration;
 
@@ -31,11 +31,11 @@ pub struct Address {
     pub pkey_index: u16,
     /// P_Key table of the sending port, by index, as in [`index_of_pkey`].
     pub pkey_table: Vec<u16>,
-    /// Longest wait for the reply to one MAD.
+    /// Max wait for the reply to one MAD.
     pub timeout: Duration,
 }
 
-/// Largest number of times that a request is sent.
+/// Max number of times that a request is sent.
 pub const TRIES: u32 = 3;
 
 /// Sends requests to one device over a transport, one after another.
@@ -51,7 +51,7 @@ pub struct DeviceClient<T, C = SystemClock> {
 /// The outcome of one MAD.
 enum MadOutcome {
     Answered(Instant, Duration),
-    /// Another agent answers instead of this one.
+    /// Another agent answers in place of this one.
     Redirected(Redirect, Duration),
     Refused(MadStatus, Duration),
     /// The request may be sent again.
@@ -59,7 +59,7 @@ enum MadOutcome {
 }
 
 impl<T: Transport, C: Clock> DeviceClient<T, C> {
-    /// Creates a client that has sent nothing yet. TIDs count up from the seed.
+    /// Creates a client. TIDs count up from the seed.
     pub fn new(transport: T, clock: C, address: Address, seed: u64) -> Self {
         Self {
             transport,
@@ -71,7 +71,7 @@ impl<T: Transport, C: Clock> DeviceClient<T, C> {
         }
     }
 
-    /// Sends the next requests to the device at another LID.
+    /// Directs the next requests to the device at another LID.
     pub fn turn_to(&mut self, lid: Lid) {
         (self.address.lid, self.redirect) = (lid, None);
     }
@@ -91,8 +91,8 @@ impl<T: Transport, C: Clock> DeviceClient<T, C> {
         self.wall.of(at)
     }
 
-    /// Returns the destination of a request, by the same rules as in a sweep. After a redirection it
-    /// is the other agent.
+    /// Returns the destination of a request by the same rules as a sweep. After a redirection, the
+    /// destination is the other agent.
     pub fn target(&self, query: &Query) -> Target {
         let Address {
             lid,
@@ -105,7 +105,7 @@ impl<T: Transport, C: Clock> DeviceClient<T, C> {
         match (query, self.redirect) {
             (Query::Smp(_) | Query::Directed(_), _) => Target::subnet_management(lid, timeout),
             (Query::Pma(_), Some(redirect)) => {
-                // If a redirection has queue pair 0, queue pair 1 is used.
+                // Queue pair 0 in a redirection means queue pair 1.
                 let qp = if redirect.qp == 0 {
                     general.qp
                 } else {
@@ -151,7 +151,7 @@ impl<T: Transport, C: Clock> DeviceClient<T, C> {
                 }
                 continue;
             };
-            // A completion of another MAD is foreign or late, and is ignored.
+            // A completion of another MAD is foreign or late.
             if completion.tid != tid {
                 continue;
             }
@@ -189,8 +189,7 @@ impl<T: Transport, C: Clock> DeviceClient<T, C> {
         }
     }
 
-    /// Returns the agent to which a reply redirects. Returns `None` if this is not the first
-    /// redirection.
+    /// Returns the agent to which a reply redirects, or `None` after the first redirection.
     fn redirection(&self, query: &Query, status: MadStatus, mad: &Mad) -> Option<Redirect> {
         let is_new =
             status.is_redirect() && matches!(query, Query::Pma(_)) && self.redirect.is_none();

@@ -1,10 +1,10 @@
-//! The time of a driver. A driver gets its time through the trait [`Clock`]. [`SystemClock`] is the
-//! only part of the library that reads the clocks of the operating system.
+//! The time of a driver. A driver gets its time through the trait [`Clock`]; [`SystemClock`] is
+//! the only part of the library that reads the clocks of the operating system.
 //!
-//! A driver is generic over its clock. The programs use [`SystemClock`]. Tests use
-//! [`VirtualClock`](crate::sweep::virtual_sweep::VirtualClock), where waiting takes no time. Some
-//! work runs beside the thread of the driver: opening a transport, or reading the LID of the port.
-//! The clock also runs this work. In simulated time, the work must end at a defined time, so that
+//! The programs use [`SystemClock`]. Tests use
+//! [`VirtualClock`](crate::sweep::virtual_sweep::VirtualClock), where waiting takes no time. A
+//! clock also runs the work beside the thread of the driver, such as opening a transport or
+//! reading the LID of the port: in simulated time this work must end at a defined time, so that
 //! two runs give the same result.
 
 use std::io;
@@ -18,7 +18,7 @@ use crate::time::Instant;
 
 /// Source of time for a driver.
 pub trait Clock: Clone {
-    /// Limits for the loop of the driver. They decide when the loop changes between sending MADs,
+    /// Limits for the loop of the driver. They decide when the loop switches between sending MADs,
     /// reading replies and handling timeouts.
     const PACING: Pacing;
 
@@ -31,7 +31,7 @@ pub trait Clock: Clone {
     /// Measures the timer cost: the shortest time that a call of [`now`](Self::now) takes.
     fn read_cost(&self) -> Duration;
 
-    /// Waits for this time.
+    /// Waits for this duration.
     fn sleep(&self, time: Duration);
 
     /// Waits until `until`, or without a limit if it is `None`. Returns early if `wake` has been
@@ -68,16 +68,16 @@ pub struct Pacing {
     pub sends: u32,
     /// Number of replies that are read in a row before MADs are sent again.
     pub replies: u32,
-    /// Number of replies that are read before timeouts are handled. MADs are sent between these
-    /// replies.
+    /// Number of replies that are read before timeouts are handled. Between these replies, MADs
+    /// are sent.
     pub replies_before_timeouts: u32,
-    /// Longest wait for a reply. During this time, the driver checks only the transport.
+    /// Max wait for a reply. During this time, the driver checks only the transport.
     pub longest_wait: Duration,
 }
 
 impl Pacing {
-    /// Sending and reading alternate. So a reply is read before a whole window is sent. And a free
-    /// place in the window is used before all replies are read.
+    /// Sending and reading alternate. A reply is therefore read before a whole window is sent, and
+    /// a free place in the window is used before all replies are read.
     pub const REAL_TIME: Self = Self {
         sends: 8,
         replies: 1,
@@ -85,7 +85,7 @@ impl Pacing {
         longest_wait: Duration::from_millis(20),
     };
 
-    /// In virtual time, no time passes between sending and reading. So there are no limits.
+    /// In virtual time, no time passes between sending and reading, so there are no limits.
     pub const VIRTUAL_TIME: Self = Self {
         sends: u32::MAX,
         replies: u32::MAX,
@@ -104,7 +104,7 @@ pub struct WallTime {
 }
 
 impl WallTime {
-    /// Converts a monotonic instant to nanoseconds since 1970, by this reading.
+    /// Converts a monotonic instant to nanoseconds since 1970, relative to this reading.
     pub fn of(&self, instant: Instant) -> u64 {
         match instant.as_nanos().checked_sub(self.at.as_nanos()) {
             Some(after) => self.unix_ns.saturating_add(after),
@@ -135,13 +135,13 @@ pub enum JobState<R> {
 }
 
 impl<R> BackgroundJob<R> {
-    /// Creates the handle of a job. The result arrives through `result`. It is not returned before
+    /// Creates the handle of a job. The result arrives through `result` and is not returned before
     /// `ready_at`.
     pub(crate) fn new(result: Receiver<R>, ready_at: Instant) -> Self {
         Self { result, ready_at }
     }
 
-    /// Returns the earliest instant at which the result can be there.
+    /// Returns the earliest instant at which the result can be available.
     pub fn ready_at(&self) -> Instant {
         self.ready_at
     }
@@ -159,7 +159,7 @@ impl<R> BackgroundJob<R> {
     }
 }
 
-/// Function that returns the newest result of a repeated job. It returns each result only once, and
+/// Function that returns the newest result of a repeated job. It returns each result only once and
 /// never blocks. Dropping the function ends the job.
 pub type Latest<R> = Box<dyn FnMut() -> Option<R> + Send>;
 
@@ -169,21 +169,21 @@ pub struct SystemClock {
     zero: SystemInstant,
 }
 
-/// Largest number of readings of both clocks until two readings are close together.
+/// Max number of readings of both clocks until two readings are close together.
 const READINGS: u32 = 5;
 
-/// Readings of both clocks within this time count as one instant.
+/// Two readings of both clocks that are at most this far apart count as one instant.
 const CLOSE_READINGS: Duration = Duration::from_micros(20);
 
-/// Number of tries to read the clock without an interruption. All tries together take about 30 us.
+/// Number of tries to read the clock without an interruption. Together they take about 30 us.
 const TRIES_FOR_COST: u32 = 100;
 
-/// Number of readings in a row in each try. It is sufficient for a mean in nanoseconds if the clock
-/// has ticks of some tens of nanoseconds.
+/// Number of readings in a row in each try. It gives a mean in nanoseconds even if the clock has
+/// ticks of some tens of nanoseconds.
 const READINGS_IN_A_TRY: u32 = 10;
 
 /// Returns the timer cost: the mean time of a reading in the shortest of several tries. A longer
-/// try was interrupted, or waited for memory.
+/// try was interrupted or waited for memory.
 fn least_cost(now: impl Fn() -> Instant) -> Duration {
     let one_try = |_| {
         let begin = now();
@@ -196,7 +196,7 @@ fn least_cost(now: impl Fn() -> Instant) -> Duration {
 }
 
 impl SystemClock {
-    /// Returns the clock of this process. Its zero is the first call in the process. So drivers
+    /// Returns the clock of this process. Its zero is the first call in the process, so drivers
     /// that replace each other, and a simulated fabric that they share, have the same zero.
     #[expect(clippy::disallowed_methods, reason = "clocks are read here")]
     pub fn start() -> Self {
@@ -259,11 +259,11 @@ impl Clock for SystemClock {
         thread::Builder::new()
             .name(name.to_owned())
             .spawn(move || {
-                // `_wake` is dropped after the sender, even in a panic. So when the driver wakes, it
+                // `_wake` is dropped after the sender, even in a panic, so a driver that wakes
                 // finds either the result or a closed channel.
                 let _wake = wake;
                 let sender = sender;
-                // An error means that the driver has ended.
+                // Sending fails only if the driver has ended.
                 let _ = sender.send(job());
             })?;
         Ok(BackgroundJob::new(result, Instant::ZERO))
@@ -331,7 +331,7 @@ impl<R> Mailbox<R> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for this time. Returns false as soon as the reader is dropped.
+    /// Waits for this duration. Returns false as soon as the reader is dropped.
     fn wait(&self, time: Duration) -> bool {
         let waited = self
             .changed

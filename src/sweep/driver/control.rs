@@ -1,4 +1,4 @@
-//! Requests of other threads to a driver: to stop, to begin or end at a slot, or to write an event.
+//! Requests from other threads to a driver: stop, begin or end at a slot, write an event.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,16 +8,16 @@ use super::wake::Wake;
 
 /// Handle to control a driver from another thread.
 ///
-/// A new driver can take over the ports of an old driver without a gap, in three steps:
+/// Three steps let a new driver take over the ports of an old one without a gap:
 ///
-/// 1. The new driver is [held](Self::held). It discovers its devices while the old one still
+/// 1. The new driver is [held](Self::held): it discovers its devices while the old driver still
 ///    sweeps, until it [is ready](Self::is_ready).
 /// 2. [`leave_before`](Self::leave_before) ends the old driver before a slot.
 /// 3. [`begin_with`](Self::begin_with) starts the new driver with that slot.
 #[derive(Debug, Default)]
 pub struct Control {
-    /// Whether to stop. The driver reads this flag in every turn of its loop, so the flag is
-    /// separate from the locked state.
+    /// Whether to stop. It is outside of the locked state, because the driver reads it in every
+    /// turn of its loop.
     stop: AtomicBool,
     state: Mutex<State>,
     wake: Arc<Wake>,
@@ -30,7 +30,8 @@ struct State {
     end: Option<u64>,
     /// Last slot that has begun.
     last: Option<u64>,
-    /// Control of the driver whose slots this one continues. Removed by [`Control::expected_slot`].
+    /// Control of the driver whose slots this one continues. [`Control::expected_slot`] removes
+    /// it.
     predecessor: Option<Arc<Control>>,
     is_ready: bool,
     on_ready: Option<OnReady>,
@@ -44,9 +45,9 @@ pub(super) enum FirstSlot {
     /// The next slot.
     #[default]
     Next,
-    /// The first slot is not known yet. The driver waits for [`Control::begin_with`].
+    /// Not known yet: the driver waits for [`Control::begin_with`].
     Held,
-    /// The first slot is this one, or the first possible slot after it.
+    /// This slot, or the first possible slot after it.
     From(u64),
 }
 
@@ -64,16 +65,16 @@ impl fmt::Debug for OnReady {
 pub enum Notice {
     /// A `reload` event with this detail.
     Reload(String),
-    /// A `start` record with the SHA-256 of another assignments file. For this driver, the ports
-    /// and settings of the new file are the same.
+    /// A `start` record with the SHA-256 of another plan file. The ports and settings of this
+    /// driver are the same in both files.
     Assignments(Option<String>),
 }
 
 impl Control {
     /// Returns the handle for a paused driver. [`begin_with`](Self::begin_with) starts its slots.
     ///
-    /// The driver reports the slots that `predecessor` missed at its end. The slots of both drivers
-    /// must have the same numbers.
+    /// The driver reports the slots that `predecessor` missed at its end, so the slots of both
+    /// drivers must have the same numbers.
     pub fn held(predecessor: Option<Arc<Self>>) -> Self {
         let state = State {
             first: FirstSlot::Held,
@@ -86,9 +87,9 @@ impl Control {
         }
     }
 
-    /// Ends the driver. The driver sends no more MADs, waits for replies until the grace period
-    /// ends (0.3 s at most), and writes the records of the slot. A driver in a slot sees the
-    /// request within 20 ms.
+    /// Ends the driver. It sends no more MADs, waits for replies until the grace period ends (0.3
+    /// s at most), and writes the records of the slot. A driver in a slot sees the request within
+    /// 20 ms.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
         self.wake.raise();
@@ -125,7 +126,7 @@ impl Control {
         self.notify_before(0, notice);
     }
 
-    /// Makes the driver write a notice before its first slot with this or a larger number.
+    /// Makes the driver write a notice before its first slot with at least this number.
     pub fn notify_before(&self, slot: u64, notice: Notice) {
         self.change(|state| state.notices.push((slot, notice)));
     }
@@ -158,11 +159,10 @@ impl Control {
         self.lock().last = Some(slot);
     }
 
-    /// Returns the slot after the last slot of the predecessor. Returns `None` at further calls, if
-    /// there is no predecessor, or if it has run no slot.
+    /// Returns the slot after the last slot of the predecessor. Returns `None` if there is no
+    /// predecessor, if it has run no slot, or in later calls.
     pub(super) fn expected_slot(&self) -> Option<u64> {
-        // The predecessor is removed. Otherwise a chain of predecessors would keep all of them in
-        // memory.
+        // Removing the predecessor prevents a chain of predecessors from staying in memory.
         let predecessor = self.lock().predecessor.take()?;
         let last = predecessor.lock().last;
         last.map(|last| last + 1)
@@ -172,7 +172,7 @@ impl Control {
         self.lock().end.is_some_and(|end| slot >= end)
     }
 
-    /// Removes and returns the notices that are to be written before this slot.
+    /// Removes and returns the notices that must be written before this slot.
     pub(super) fn take_notices(&self, slot: u64) -> Vec<Notice> {
         let mut state = self.lock();
         let (due, later) = mem::take(&mut state.notices)

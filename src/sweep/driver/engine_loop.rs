@@ -1,10 +1,10 @@
-//! The loop that runs an engine. It sends the MADs of the engine, takes its events, receives
-//! replies and handles timeouts.
+//! The loop that runs an engine: it sends the engine's MADs, handles its events, receives replies
+//! and detects timeouts.
 //!
-//! The loop is a provided method of the trait [`EngineLoop`], so there is only one loop. The
-//! [driver](super::Driver) uses this loop for a sweep with records.
-//! [`VirtualSweep`](crate::sweep::virtual_sweep::VirtualSweep) uses it for a sweep without records
-//! in simulated time.
+//! The loop is a provided method of the trait [`EngineLoop`], so it exists only once. The
+//! [driver](super::Driver) uses it for a sweep with records, and
+//! [`VirtualSweep`](crate::sweep::virtual_sweep::VirtualSweep) for a sweep without records in
+//! simulated time.
 
 use std::time::Duration;
 
@@ -16,14 +16,12 @@ use crate::sweep::engine::{Engine, Event};
 use crate::sweep::schedule::{ask_until, close_at};
 use crate::time::Instant;
 
-/// Longest wait for replies after a request to stop. The grace period may end earlier.
+/// Max wait for replies after a request to stop. The grace period may end earlier.
 const LONGEST_STOP: Duration = Duration::from_millis(300);
 
 /// An engine with its transport and clock, and functions that take events and errors.
 pub(crate) trait EngineLoop {
-    /// Type of the transport.
     type Transport: Transport;
-    /// Type of the clock.
     type Clock: Clock;
 
     /// Returns the parts that the loop works with.
@@ -32,17 +30,17 @@ pub(crate) trait EngineLoop {
     /// Handles an event of the engine.
     fn on_event(&mut self, event: Event);
 
-    /// Handles the error of a MAD that could not be sent. The engine has already handled it.
+    /// Handles the error of a MAD that could not be sent, after the engine has handled it.
     fn on_send_error(&mut self, error: TransportError);
 
-    /// Handles the loss of the transport with this error. The method must report the loss to the
-    /// engine, because the loop runs until the engine is idle.
+    /// Handles the loss of the transport. The method must report the loss to the engine, because
+    /// the loop runs until the engine is idle.
     fn on_transport_lost(&mut self, error: TransportError);
 
     /// Is called after each MAD that was sent.
     fn on_sent(&mut self) {}
 
-    /// Returns whether the loop has to end early.
+    /// Returns whether the loop must end early.
     fn request(&self) -> LoopRequest {
         LoopRequest::Continue
     }
@@ -57,7 +55,7 @@ pub(crate) trait EngineLoop {
         self.run();
     }
 
-    /// Discovers all devices, for at most this time.
+    /// Discovers all devices within this time.
     fn run_discovery(&mut self, longest: Duration) {
         let Parts { engine, clock, .. } = self.parts();
         let now = clock.now();
@@ -65,8 +63,8 @@ pub(crate) trait EngineLoop {
         self.run();
     }
 
-    /// Runs until the engine is idle. This is the end of the slot or of the discovery. The
-    /// [pacing](super::Pacing) of the clock decides when the loop changes between sending and
+    /// Runs until the engine is idle, which is at the end of the slot or of the discovery. The
+    /// [pacing](super::Pacing) of the clock decides when the loop switches between sending and
     /// receiving.
     fn run(&mut self) {
         let pacing = Self::Clock::PACING;
@@ -127,8 +125,8 @@ pub(crate) trait EngineLoop {
         }
     }
 
-    /// Sends at most `limit` MADs, each with its own time of sending. Returns the number of sent
-    /// MADs and the current time.
+    /// Sends at most `limit` MADs, each with its own time of sending. Returns how many were sent,
+    /// and the current time.
     fn send(&mut self, mad: &mut Mad, limit: u32) -> (u32, Instant) {
         let mut sent = 0;
         let mut now = self.parts().clock.now();
@@ -177,7 +175,7 @@ pub(crate) struct Parts<'a, T, C> {
 pub(crate) enum LoopRequest {
     /// Continue.
     Continue,
-    /// Send no further MAD, and wait for replies until the grace period ends.
+    /// Send no more MADs, and wait for replies until the grace period ends.
     Stop,
     /// End at once, because the transport is lost and is not opened again.
     Close,

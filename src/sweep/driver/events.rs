@@ -1,4 +1,4 @@
-//! Events of the engine. Each event becomes an `event` record. Important events also go to the log.
+//! Turns events of the engine into `event` records, and logs the important ones.
 
 use std::fmt::Display;
 
@@ -15,7 +15,7 @@ use crate::sweep::port_record::PortIdentity;
 use crate::sweep::window::Change;
 
 impl<T: Transport, C: Clock> Driver<T, C> {
-    /// Handles an event of the engine: writes it, or keeps it until the end of the slot.
+    /// Handles an event of the engine: writes its record, or keeps it until the end of the slot.
     pub(super) fn take_event(&mut self, event: Event, slot: u64) {
         match event {
             Event::Port(port) => self.settled.push(port),
@@ -118,8 +118,8 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         );
     }
 
-    /// Reports the device at the other end of a cable. The name of the device is known if the plan
-    /// of this sampler has it.
+    /// Reports the device at the other end of a cable. Its name is known only if this sampler's
+    /// plan has the device.
     fn report_peer(&mut self, slot: u64, port: usize, found: Peer) {
         let PortIdentity {
             node,
@@ -179,7 +179,6 @@ impl<T: Transport, C: Clock> Driver<T, C> {
             .for_each(|reading| reading.clear());
     }
 
-    /// Returns the range of a device's ports.
     fn ports_of(&self, device: usize) -> std::ops::Range<usize> {
         let end = self.first_ports.get(device + 1).copied();
         self.first_ports[device]..end.unwrap_or(self.ports.len())
@@ -201,20 +200,20 @@ impl<T: Transport, C: Clock> Driver<T, C> {
             self.write_event(slot, event, Some(port), state_name(info.state));
         }
         if !active {
-            // The other fields of a link that is down have no meaning.
+            // The other fields have no meaning while the link is down.
             return;
         }
         let identity = &mut self.ports[port];
         let now = refined(info.rate(mask), &identity.link);
         identity.link_source = LinkSource::Live;
-        // In the interval that ends now, the link may have had either rate. The faster one is used
-        // as its capacity.
+        // The link may have had either rate during the interval that ends now; the faster one
+        // counts as its capacity.
         self.readings[port].capacity_gbps = [now.data_gbps(), identity.link.data_gbps()]
             .into_iter()
             .flatten()
             .reduce(f64::max);
         let before = std::mem::replace(&mut identity.link, now.clone());
-        // A value that was unknown before has not changed.
+        // A value that becomes known is not a change.
         let rate = (now != before && before.data_gbps().is_some())
             .then(|| format!("from {before} to {now}"));
         let mtu = changed("MTU", &mut identity.mtu, info.mtu());
@@ -227,8 +226,8 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         }
     }
 
-    /// Reports counter groups that devices do not support. Writes an event for each of them. Logs
-    /// one message for each if there are few, otherwise their number.
+    /// Reports counter groups that devices do not support: one event for each, and one log message
+    /// for each if there are few, otherwise a log message with their number.
     pub(super) fn report_unsupported(&mut self, slot: u64) {
         let unsupported = std::mem::take(&mut self.unsupported);
         for (port, group) in &unsupported {
@@ -249,8 +248,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         }
     }
 
-    /// Handles a device that became reachable. If its absence was not reported, neither is its
-    /// return.
+    /// Handles a device that became reachable. Its return is reported only if its absence was.
     fn take_reachable(&mut self, port: usize) {
         match self.changed.iter().position(|held| *held == (port, false)) {
             Some(place) => drop(self.changed.remove(place)),
@@ -258,9 +256,9 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         }
     }
 
-    /// Reports devices that became unreachable or reachable, if the cause cannot be the port that
-    /// sends. If no agent answered, the reports wait until the state of this port was read again.
-    /// If the port is down or gone, they wait until a device answers.
+    /// Reports devices that became unreachable or reachable, unless the sending port may be the
+    /// cause. If no agent answered, the reports wait until the state of the sending port was read
+    /// again; if this port is down or gone, they wait until a device answers.
     pub(super) fn report_reachability_if_known(&mut self, slot: u64) {
         let stats = self.engine.stats();
         let has_replies = !stats.rtt.longest.is_zero();
@@ -278,8 +276,8 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         }
     }
 
-    /// Reports devices that became unreachable or reachable. Writes an event for each of them. Logs
-    /// one message for each if there are few, otherwise their number.
+    /// Reports devices that became unreachable or reachable: one event for each, and one log
+    /// message for each if there are few, otherwise a log message with their number.
     pub(super) fn report_reachability(&mut self, slot: u64) {
         let changed = std::mem::take(&mut self.changed);
         for (answers, event, detail) in [
@@ -321,20 +319,19 @@ impl<T: Transport, C: Clock> Driver<T, C> {
     /// Handles the error of a MAD that could not be sent.
     pub(super) fn take_send_error(&mut self, error: TransportError, slot: u64) {
         if self.transport.is_lost() {
-            // The loss has already been reported.
+            // The loss is already reported.
             return;
         }
         if error.is_lost() {
             self.lose_transport(error, slot);
         } else if !matches!(error, TransportError::NoAgent { .. }) {
-            // If the transport has no agent for a class, some checks are impossible. But the
-            // transport works.
+            // Without an agent for a class some checks are impossible, but the transport works.
             self.send_error = Some(error);
         }
     }
 
-    /// Marks the transport as lost. No MAD in flight will be answered. If the transport can be
-    /// opened again, the slots continue. Otherwise the driver ends.
+    /// Marks the transport as lost, so no MAD in flight will be answered. The slots continue if
+    /// the transport can be opened again; otherwise the driver ends.
     pub(super) fn lose_transport(&mut self, error: TransportError, slot: u64) {
         if !self.transport.can_reopen() {
             self.failure.get_or_insert(error);
@@ -348,8 +345,8 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         self.send_error = None;
     }
 
-    /// Continues the attempts to open a lost transport. When it is open again, every device is
-    /// verified, because all LIDs may have changed.
+    /// Continues the attempts to open a lost transport. Once it is open, every device is verified,
+    /// because all LIDs may have changed.
     pub(super) fn poll_reconnect(&mut self, control: &Control, slot: u64) {
         let reconnected = self.transport.poll(self.clock.now(), control.wake());
         let Some(Reconnected {
@@ -382,7 +379,8 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         }
     }
 
-    /// Stores the name that the HCA has now. If the name is new, writes a new `start` record.
+    /// Stores the current name of the HCA, and writes a new `start` record if the name has
+    /// changed.
     fn take_hca_name(&mut self, hca: Option<(String, PortNum)>) {
         let Some((ca, ca_port)) =
             hca.filter(|(ca, port)| (ca, *port) != (&self.settings.ca, self.settings.ca_port))
@@ -396,8 +394,8 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         }
     }
 
-    /// Reports that MADs could not be sent. The report is not repeated until all MADs can be sent
-    /// again. If no MAD could be sent, the transport counts as lost.
+    /// Reports that MADs could not be sent. The report is not repeated until all MADs of a slot
+    /// can be sent again. If no MAD could be sent, the transport counts as lost.
     pub(super) fn report_send_errors(&mut self, slot: u64) {
         if self.transport.is_lost() {
             return;
@@ -491,7 +489,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
     }
 }
 
-/// Keeps FDR10 of the net file, because PortInfo reports FDR10 as QDR.
+/// Keeps FDR10 from the net file, because PortInfo reports FDR10 as QDR.
 fn refined(now: LinkRate, before: &LinkRate) -> LinkRate {
     if (&*now.speed, &*before.speed) == ("QDR", "FDR10") {
         LinkRate {
@@ -503,8 +501,7 @@ fn refined(now: LinkRate, before: &LinkRate) -> LinkRate {
     }
 }
 
-/// Stores a value of a link. Returns the detail of an event if the value was known and is another one
-/// now.
+/// Stores a value of a link. Returns the detail of an event if a known value has changed.
 fn changed<T: Copy + PartialEq + Display>(
     what: &str,
     known: &mut Option<T>,

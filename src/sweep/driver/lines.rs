@@ -1,4 +1,4 @@
-//! The records of a slot: one for each port, and one `sweep` record.
+//! Writes the records of a slot: one for each port, and one `sweep` record.
 
 use hdrhistogram::Histogram;
 use ibnet_record::reader::Type;
@@ -59,15 +59,14 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         });
     }
 
-    /// Writes the notices of other threads.
     pub(super) fn take_notices(&mut self, control: &Control, slot: u64) {
         for notice in control.take_notices(slot) {
             match notice {
                 Notice::Reload(detail) => self.write_event(slot, EventName::Reload, None, &detail),
                 Notice::Assignments(sha256) => {
                     self.settings.assignments_sha256 = sha256;
-                    // If the driver has not started yet, its first `start` record will have the new
-                    // value.
+                    // A driver that has not started yet puts the new value into its first `start`
+                    // record.
                     if self.has_started {
                         self.write_start(self.clock.read_wall());
                     }
@@ -77,7 +76,6 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         }
     }
 
-    /// Writes the records of a slot's ports.
     pub(super) fn write_ports(&mut self, slot: u64) {
         let mut settled = std::mem::take(&mut self.settled);
         for port in settled.drain(..) {
@@ -86,8 +84,8 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         self.settled = settled;
     }
 
-    /// Writes the record of one port. If a counter is implausible or was reset, also writes an
-    /// event and verifies the device.
+    /// Writes the record of one port. If a counter is implausible or was reset, writes an event
+    /// and has the device verified.
     fn write_port(&mut self, port: usize, slot: u64) {
         let begin = self.clock.now();
         let sample = self.engine.sample(port);
@@ -132,7 +130,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
     }
 
     /// Writes the `sweep` record, and hands all records of the slot to the outputs. Returns the
-    /// number of records that the outputs have dropped since the previous slot.
+    /// number of records that the outputs have dropped since the last slot.
     pub(super) fn end_slot(&mut self, slot: u64, slots_missed: u64) -> u64 {
         let stats = self.engine.stats();
         let rtt = stats.rtt.all();
@@ -196,8 +194,8 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         self.outlet.take_refused()
     }
 
-    /// Hands the records written so far to the outputs, together with a `lines_lost` event for
-    /// outputs that have dropped records. If the driver has not started yet, it keeps its records.
+    /// Hands the records written so far to the outputs, with a `lines_lost` event for each output
+    /// that has dropped records. A driver that has not started yet keeps its records.
     pub(super) fn flush(&mut self, slot: u64) {
         if !self.has_started {
             return;
@@ -226,8 +224,8 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         });
     }
 
-    /// Writes `histogram` records of round trips, of durations of sweeps, and of the service times
-    /// of each device. Also measures the timer cost for these records.
+    /// Writes `histogram` records of round trips, of sweep durations, and of the service times of
+    /// each device. Also measures the timer cost for these records.
     pub(super) fn write_histograms(&mut self) {
         let (ts, slot) = (self.unix_now(), self.current_slot());
         let clock_ns = Some(nanos(self.clock.read_cost()));

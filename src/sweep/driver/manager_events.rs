@@ -7,7 +7,7 @@ use crate::mad::transport::Transport;
 use crate::sweep::engine::{ManagerPort, SubnetManager};
 
 impl<T: Transport, C: Clock> Driver<T, C> {
-    /// Reports a subnet manager that was seen for the first time, changed, or does not answer.
+    /// Reports a subnet manager that is new, has changed, or does not answer.
     pub(super) fn report_manager(
         &mut self,
         slot: u64,

@@ -1,23 +1,23 @@
 //! The driver connects the engine, the transport, the clock and the outputs.
 //!
 //! 1. One thread, the *MAD thread*, runs [`Driver::run`]. It is a plain thread without an async
-//!    runtime. Other threads control the driver with [`Control`].
+//!    runtime, and other threads control the driver through [`Control`].
 //! 2. A slot starts when the wall clock reaches a multiple of the interval. The driver reads the
-//!    wall clock once per slot. All other times are monotonic.
-//! 3. A slot that could not start in time is *missed*. The next `sweep` record counts the missed
-//!    slots. The driver never repeats them.
+//!    wall clock once per slot; all other times are monotonic.
+//! 3. A slot that could not start in time is *missed*. The driver never repeats it, and the next
+//!    `sweep` record counts it.
 //! 4. The driver reads all replies that have arrived before it handles a timeout.
 //! 5. The driver makes the records after the slot, so that they delay neither MADs nor
-//!    measurements. It gives the records of a slot to the outputs in one step. The MAD thread never
-//!    waits for a disk.
-//! 6. A transport is *lost* if it can no longer send or receive, for example after a removal of the
-//!    HCA. The driver opens it again with the function given to [`Driver::reconnecting`]. The slots
-//!    continue during this time.
+//!    measurements. It hands all records of a slot to the outputs in one step, so the MAD thread
+//!    never waits for a disk.
+//! 6. A transport is *lost* if it can no longer send or receive, for example after a removal of
+//!    the HCA. The driver opens it again with the function given to [`Driver::reconnecting`], and
+//!    the slots continue in the meantime.
 //!
-//! Between two slots the driver waits on a condition variable, and requests of other threads wake
-//! the driver. Within a slot the driver waits only for the transport, at most 20 ms at a time.
+//! Between two slots the driver waits on a condition variable, so requests from other threads wake
+//! it. Within a slot it waits only for the transport, at most 20 ms at a time.
 //!
-//! [`DeviceClient`] works without an engine and without slots. It sends one request after another
+//! [`DeviceClient`] works without an engine and without slots: it sends one request after another
 //! to one device. The module [`query`](super::query) uses it.
 //!
 //! | file | content |
@@ -82,16 +82,16 @@ pub struct DriverSettings {
     pub ca_port: PortNum,
     /// Whether this sampler is the second one of its ports.
     pub is_secondary: bool,
-    /// Time from the start of a slot to the start of the next.
+    /// Time from the start of one slot to the start of the next.
     pub interval: Duration,
     /// Time from a multiple of the interval to the start of the slot.
     pub offset: Duration,
-    /// Whether the first slot waits for the wall clock. If false, the first slot starts
-    /// immediately, as for `--once`.
+    /// Whether the first slot waits for the wall clock. If not, it starts immediately, as with
+    /// `--once`.
     pub aligned: bool,
     /// Number of slots to run. `None` means unlimited.
     pub sweeps: Option<u64>,
-    /// SHA-256 of the assignments file.
+    /// SHA-256 of the plan file.
     pub assignments_sha256: Option<String>,
     /// Settings of the engine.
     pub engine: engine::Config,
@@ -118,8 +118,8 @@ impl DriverSettings {
     /// Returns the first slot that a driver with these settings runs under a plan or configuration
     /// that takes effect at `border`, in nanoseconds since 1970.
     ///
-    /// The first slot of a new driver has no rates. So a secondary changes one slot after the
-    /// primaries: in every slot, one of the two samplers of a port has its rate.
+    /// The first slot of a new driver has no rates, so a secondary changes one slot after the
+    /// primaries. In every slot, one of the two samplers of a port therefore has its rate.
     pub fn first_slot_of_change(&self, border: u64) -> u64 {
         Schedule::new(self.interval, self.offset).at_or_after(border) + u64::from(self.is_secondary)
     }
@@ -130,27 +130,28 @@ impl DriverSettings {
     }
 }
 
-/// If no slot ran for this time, every device is verified again.
+/// If no slot ran for this long, every device is verified again.
 const LONG_GAP: Duration = Duration::from_secs(10);
 
 /// Time between two readings of the LIDs of the port and of its subnet manager.
 const LOCATE_EVERY: Duration = Duration::from_secs(1);
 
-/// Longest time of the discovery.
+/// Max duration of the discovery.
 const DISCOVERY: Duration = Duration::from_secs(30);
 
-/// A fault of a slot is logged again only after this time without such a fault. Every one of them
-/// is in the records.
+/// Faults of slots are logged again only after this time without such a fault. The records have
+/// every one of them.
 const QUIET: Duration = Duration::from_secs(60);
 
-/// Returns whether a fault at `now` is logged. `last` is the time of the fault before it, and becomes
-/// `now`.
+/// Returns whether a fault at `now` is logged. `last` is the time of the previous fault and
+/// becomes `now`.
 fn is_news(last: &mut Option<Instant>, now: Instant) -> bool {
     last.replace(now)
         .is_none_or(|last| now.saturating_since(last) >= QUIET)
 }
 
-/// Largest number of devices that are logged one by one. More devices are only counted.
+/// Max number of devices that are logged one by one. If there are more, only their number is
+/// logged.
 const NAMED_IN_LOG: usize = 3;
 
 /// Time between two `histogram` records.
@@ -172,27 +173,26 @@ pub struct Driver<T, C = SystemClock> {
     links_up: Vec<bool>,
     /// Location of the sending port before the first slot.
     first_location: Option<Local>,
-    /// Newest location of the sending port, with the time at which its reading began. Another
-    /// thread reads it.
+    /// Newest location of the sending port, read by another thread, and the time at which the
+    /// reading began.
     latest_location: Option<Latest<(Instant, Option<Local>)>>,
     /// Start of the newest reading of the location that was used.
     located_at: Instant,
-    /// Start of the first slot in a row in which no agent answered.
+    /// Start of the first of the latest slots in which no agent answered.
     silent_since: Option<Instant>,
     /// Last reading of the wall clock.
     wall: WallTime,
     schedule: Schedule,
     batch: Batch,
-    /// Whether records are handed to the outputs. A driver that replaces another one keeps its
-    /// records until its first slot.
+    /// Whether records go to the outputs. A driver that replaces another one keeps its records
+    /// until its first slot.
     has_started: bool,
-    /// Ports that were settled in this slot (got their final status), in this order.
+    /// Ports that were settled (got their final status) in this slot, in the order of settling.
     settled: Vec<usize>,
-    /// Devices that became unreachable (`false`) or reachable (`true`). Each device is given by its
-    /// first port.
+    /// Devices that became unreachable (`false`) or reachable (`true`), given by their first
+    /// ports.
     changed: Vec<(usize, bool)>,
-    /// Devices with a group that the device does not support. Each device is given by its first
-    /// port.
+    /// Devices, given by their first ports, and the groups that they do not support.
     unsupported: Vec<(usize, Group)>,
     decode_time: Duration,
     histograms: HistogramPeriod,
@@ -201,7 +201,7 @@ pub struct Driver<T, C = SystemClock> {
     send_error: Option<TransportError>,
     /// Whether a failure to send MADs was logged.
     has_logged_send_errors: bool,
-    /// Time of the last slots that could not start.
+    /// Time of the last missed slots.
     missed_at: Option<Instant>,
     /// Time of the last slot that was too short.
     short_at: Option<Instant>,
@@ -211,8 +211,8 @@ pub struct Driver<T, C = SystemClock> {
 impl<T: Transport, C: Clock> Driver<T, C> {
     /// Creates a driver. TIDs count up from the seed.
     ///
-    /// Reads the location of the sending port. This may block. Also starts a thread that reads the
-    /// location again every second.
+    /// Reads the location of the sending port, which may block, and starts a thread that reads it
+    /// again every second.
     pub fn new(
         plan: SweepPlan,
         settings: DriverSettings,
@@ -235,8 +235,8 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         let columns = Columns::new(&settings.engine.groups);
         let mut locator = transport.locator();
         let first_location = locator();
-        // The thread is started here and not by the MAD thread, because it would inherit the CPU
-        // affinity and priority of the MAD thread.
+        // The MAD thread must not start this thread, which would inherit its CPU affinity and
+        // priority.
         let reading_clock = clock.clone();
         let latest_location = clock.repeat("locate", LOCATE_EVERY, move || {
             (reading_clock.now(), locator())
@@ -252,7 +252,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
             })
             .collect();
         Self {
-            // Each reading is created and not cloned, because the clone of a vector has no spare
+            // Each reading is created and not cloned, because a cloned vector has no spare
             // capacity.
             readings: (0..plan.ports.len())
                 .map(|_| Reading::new(&columns))
@@ -288,8 +288,8 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         }
     }
 
-    /// Makes the driver open a lost transport again with `open`. Without this call, the driver ends
-    /// after the loss.
+    /// Makes the driver open a lost transport again with `open`. Without this call, the driver
+    /// ends after the loss.
     #[must_use]
     pub fn reconnecting(
         mut self,
@@ -304,7 +304,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
     }
 
     /// Makes the driver watch for devices while the transport is lost. `start` starts the watch.
-    /// When a device has changed, the driver tries to open the transport at once.
+    /// When a device changes, the driver tries to open the transport at once.
     #[must_use]
     pub fn watching(
         mut self,
@@ -319,7 +319,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
     ///
     /// # Errors
     /// Returns an error if the transport is lost and [`reconnecting`](Self::reconnecting) was not
-    /// called. All records up to that time were handed to the outputs.
+    /// called. The outputs have all records up to that time.
     pub fn run(
         mut self,
         control: &Control,
@@ -328,7 +328,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         self.wall = self.clock.read_wall();
         let started = self.wall;
         self.discover(control);
-        // The `start` record is written after the discovery, because it states the cost of a slot,
+        // The `start` record is written after the discovery, because it has the cost of a slot,
         // which depends on the devices. A driver that replaces another one writes nothing before
         // its first slot.
         if control.first_slot() != FirstSlot::Held {
@@ -347,7 +347,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
             if done == 0
                 && let Some(expected) = control.expected_slot()
             {
-                // If the replaced driver could not run its last slots, these slots count as missed.
+                // Last slots that the replaced driver could not run count as missed.
                 self.schedule.begin_with(expected);
             }
             let (slot, gap) = (next.number, self.schedule.begin(next));
@@ -356,7 +356,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
             if self.settings.interval.mul_f64(gap.missed as f64) > LONG_GAP
                 || gap.stepped.abs() > LONG_GAP.as_secs_f64()
             {
-                // The host may have been suspended, and may be in another subnet now.
+                // The host may have been suspended and may now be on another subnet.
                 self.engine.verify_all();
             }
             self.take_traps(slot);
@@ -384,15 +384,14 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         self.failure.take().map_or(Ok(()), Err)
     }
 
-    /// Writes the first `start` record, with this time. From now on, records are handed to the
-    /// outputs.
+    /// Writes the first `start` record with this time. From now on, records go to the outputs.
     fn write_first_record(&mut self, at: WallTime) {
         self.has_started = true;
         self.write_start(at);
     }
 
-    /// Gives the engine the newest location, if another thread has read one since the transport was
-    /// opened. A reading that began before the transport was opened may have an outdated LID.
+    /// Passes the newest location to the engine if another thread has read one since the transport
+    /// was opened. A reading that began earlier may have an outdated LID.
     fn poll_location(&mut self, slot: u64) {
         let Some((started, Some(local))) =
             self.latest_location.as_mut().and_then(|latest| latest())
@@ -409,8 +408,9 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         }
     }
 
-    /// Gives the engine the location of the sending port. If the LID of the port or of the subnet
-    /// manager has changed, the LIDs of all devices may have changed, and all devices are verified.
+    /// Passes the location of the sending port to the engine. If the LID of the port or of the
+    /// subnet manager has changed, all devices are verified, because their LIDs may have changed
+    /// too.
     ///
     /// A port that is not active counts as a lost transport, so that its devices do not appear as
     /// unreachable.
@@ -442,7 +442,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         .run_discovery(DISCOVERY);
         self.report_reachability_if_known(self.current_slot());
         self.report_unsupported(self.current_slot());
-        // Histograms of service times must describe only slots, not the discovery.
+        // Histograms of service times describe only slots, not the discovery.
         self.engine.reset_round_trips();
         let (devices, sl) = (self.engine.devices_without_path(), self.settings.engine.sl);
         if devices > 0 && !control.is_stopped() {
@@ -454,7 +454,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         }
     }
 
-    /// Waits until the next slot starts. Returns `None` if the driver has to end.
+    /// Waits until the next slot starts. Returns `None` if the driver must end.
     fn wait_for_slot(&mut self, control: &Control) -> Option<SlotStart> {
         let wake = control.wake();
         loop {
@@ -510,7 +510,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         self.schedule.number(self.wall.of(self.clock.now()))
     }
 
-    /// Reports missed slots. Also reports if the wall clock was set.
+    /// Reports missed slots and steps of the wall clock.
     fn report_gap(&mut self, slot: u64, Gap { missed, stepped }: Gap) {
         if missed > 0 {
             if is_news(&mut self.missed_at, self.clock.now()) {
@@ -548,8 +548,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         }: SlotStart,
         control: &Control,
     ) {
-        // A send error of the discovery is discarded. If the cause persists, the error occurs again
-        // in the slot.
+        // Send errors of the discovery are discarded. If the cause persists, the slot fails too.
         self.send_error = None;
         self.decode_time = Duration::ZERO;
         let interval = self.settings.interval;

@@ -1,15 +1,15 @@
 //! The transport of a driver, and the attempts to open it again after a loss. A transport is lost,
 //! for example, when an administrator reloads the kernel driver or resets the HCA.
 //!
-//! Closing and opening a device can block inside the kernel. So both run as
-//! [jobs of the clock](Clock::start), and neither a slot nor a stop waits for them. A lost
-//! transport is closed at once. An attempt to open it starts in two cases:
+//! Closing and opening a device can block inside the kernel, so both run as [jobs of the
+//! clock](Clock::start); neither a slot nor a stop waits for them. A lost transport is closed at
+//! once. An attempt to open it again starts in two cases:
 //!
-//! - A device has appeared or changed (see [`Reconnect::watch_by`]). The waiting time then starts
-//!   again at 100 ms.
-//! - A waiting time has ended. It is 100 ms after the loss, and doubles with each attempt, up to 1
-//!   s. If the transport is lost again within 10 s after it was opened, the waiting time continues
-//!   to double, up to 10 s. Otherwise it starts again at 100 ms.
+//! - A device has appeared or changed (see [`Reconnect::watch_by`]). The backoff then starts again
+//!   at 100 ms.
+//! - The backoff has passed. It is 100 ms after the loss and doubles with each attempt, up to 1 s.
+//!   If the transport is lost again within 10 s after it was opened, the backoff continues to
+//!   double, up to 10 s; otherwise it starts again at 100 ms.
 
 use std::error::Error;
 use std::io;
@@ -30,8 +30,8 @@ use crate::time::Instant;
 pub struct Opened<T> {
     /// The transport.
     pub transport: T,
-    /// Name and port of the HCA that was opened. `None` if they cannot change. An HCA may come back
-    /// under another name.
+    /// Name and port of the HCA that was opened, because an HCA may come back under another name.
+    /// `None` if they cannot change.
     pub hca: Option<(String, PortNum)>,
     /// Index of the configured P_Key in the port's table.
     pub pkey_index: u16,
@@ -67,11 +67,11 @@ type StartWatch = Box<dyn Fn(&Arc<Wake>) -> io::Result<Changes> + Send>;
 /// Time from the loss of a transport to the first attempt.
 const FIRST_BACKOFF: Duration = Duration::from_millis(100);
 
-/// Longest time from a failed attempt to the next one.
+/// Max time from a failed attempt to the next one.
 const LONGEST_AFTER_FAILURE: Duration = Duration::from_secs(1);
 
-/// Longest time from the loss of a transport to the first attempt. It applies if the transport is
-/// repeatedly lost soon after it was opened.
+/// Max time from the loss of a transport to the first attempt. It applies if the transport is lost
+/// repeatedly, each time soon after it was opened.
 const LONGEST_BACKOFF: Duration = Duration::from_secs(10);
 
 /// A transport, or the attempts to open it again.
@@ -134,7 +134,7 @@ impl<T: Transport, C: Clock> Reconnect<T, C> {
         }
     }
 
-    /// Makes a lost transport be opened again with `open`.
+    /// Makes [`poll`](Self::poll) open a lost transport again with `open`.
     pub(super) fn open_by(
         &mut self,
         open: impl Fn() -> Result<Opened<T>, OpenError> + Clone + Send + 'static,
@@ -163,7 +163,7 @@ impl<T: Transport, C: Clock> Reconnect<T, C> {
         }));
     }
 
-    /// Makes this type watch for devices while the transport is lost. `start` starts the watch.
+    /// Watches for devices while the transport is lost. `start` starts the watch.
     pub(super) fn watch_by(
         &mut self,
         start: impl Fn(&Arc<Wake>) -> io::Result<Changes> + Send + 'static,
@@ -213,8 +213,8 @@ impl<T: Transport, C: Clock> Reconnect<T, C> {
         }
     }
 
-    /// Starts the next attempt when it is due, and takes the result of the last one. Never blocks.
-    /// Raises `wake` when an attempt has ended.
+    /// Starts the next attempt when it is due, and takes the result of the last one. Raises `wake`
+    /// when an attempt has ended. Never blocks.
     pub(super) fn poll(&mut self, now: Instant, wake: &Arc<Wake>) -> Option<Reconnected> {
         self.take_changes(now, wake);
         let (Connection::Lost { since, attempt, .. }, Some(start)) =
@@ -265,8 +265,8 @@ impl<T: Transport, C: Clock> Reconnect<T, C> {
         }
     }
 
-    /// Returns the time at which [`poll`](Self::poll) must be called next. Returns `None` if no
-    /// call is needed before `wake` is raised, or if the transport is open.
+    /// Returns the time at which [`poll`](Self::poll) must be called next, or `None` if the
+    /// transport is open or no call is needed before `wake` is raised.
     pub(super) fn next_poll(&mut self, now: Instant) -> Option<Instant> {
         match &mut self.connection {
             Connection::Lost {
@@ -287,9 +287,8 @@ impl<T: Transport, C: Clock> Reconnect<T, C> {
         None
     }
 
-    /// If the transport is lost, starts the watch for devices. If a device has changed, starts the
-    /// next attempt at once. If an attempt is running at this time, another one follows after 100
-    /// ms.
+    /// Starts the watch for devices if the transport is lost. If a device has changed, starts the
+    /// next attempt at once or, if an attempt is running, 100 ms after it.
     fn take_changes(&mut self, now: Instant, wake: &Arc<Wake>) {
         let Connection::Lost { attempt, .. } = &mut self.connection else {
             return;
@@ -302,7 +301,7 @@ impl<T: Transport, C: Clock> Reconnect<T, C> {
                     self.changes = Some(changes);
                     self.start_watch = Some(start);
                 }
-                // The watch is not started again. Attempts continue without it.
+                // The attempts continue without a watch, which is not started again.
                 Err(error) => {
                     tracing::warn!(%error, "cannot watch for devices, so an HCA that comes back is found up to a second later");
                 }
@@ -316,7 +315,7 @@ impl<T: Transport, C: Clock> Reconnect<T, C> {
         }
     }
 
-    /// Schedules the next attempt, after this time at most.
+    /// Schedules the next attempt, at most `longest` from now.
     fn try_later(&mut self, now: Instant, longest: Duration) {
         if let Connection::Lost { attempt, .. } = &mut self.connection {
             *attempt = AttemptState::Due(now + self.backoff.min(longest));

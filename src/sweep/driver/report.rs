@@ -1,8 +1,8 @@
-//! Report of a slot for the observers of a driver: the totals of the slot, and the result of each
-//! port. The metrics are an observer.
+//! The report of a slot for observers of a driver, such as the metrics: the totals of the slot,
+//! and the result of each port.
 //!
-//! The driver owns all values of the report. An observer copies the values that it needs. It is
-//! called on the MAD thread, after the slot.
+//! The driver owns all values of the report, and an observer copies those that it needs. The
+//! driver calls its observer on the MAD thread, after the slot.
 
 use super::{Clock, Driver, DriverSettings};
 use crate::mad::smp::PortInfo;

@@ -1,8 +1,8 @@
-//! Traps of the subnet manager: a thread with a transport of its own subscribes to them, and the
-//! driver uses them at the start of the next slot.
+//! Traps of the subnet manager. A thread with its own transport subscribes to them, and the driver
+//! evaluates the received traps at the start of the next slot.
 //!
-//! The MAD thread sends none of these MADs and waits for none of them. If the subscription is not
-//! possible, the driver works as without it: it reads the state of the links about once a minute.
+//! The MAD thread sends none of these MADs and waits for none of them. If a subscription is not
+//! possible, the driver works as without one: it reads the state of the links about once a minute.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -24,40 +24,41 @@ use crate::mad::{MAD_LEN, Mad};
 use crate::sweep::subscription::{Condition, Subscription};
 use crate::time::Instant;
 
-/// Largest number of traps that wait for the driver. If there are more, they are dropped: the next
-/// periodic check reads the links.
+/// Max number of traps that wait for the driver. Further traps are dropped, because the next
+/// periodic check reads the links anyway.
 const WAITING: usize = 256;
 
-/// Times between two attempts to open the transport: the first one, which doubles after each failed
-/// attempt, and the longest one. The kernel logs each refused attempt.
+/// Backoff between two attempts to open the transport: the first one, which doubles after each
+/// failed attempt, and the max. The kernel logs each refused attempt.
 const OPEN_AFTER: Duration = Duration::from_millis(250);
 const OPEN_EVERY: Duration = Duration::from_secs(60);
 
-/// Time after which a connection counts as good, so that the next attempts begin with the shortest
-/// time again. A device that opens but fails is opened less and less often.
+/// Time after which a connection counts as good, so that the backoff starts again at its first
+/// value. A device that opens but then fails is opened less and less often.
 const LASTED: Duration = Duration::from_secs(10);
 
 /// Time between two readings of the location.
 const LOCATE_EVERY: Duration = Duration::from_secs(1);
 
-/// Longest wait for a MAD. It bounds the delay of a stop.
+/// Max wait for a MAD. It bounds the delay of a stop.
 const LONGEST_WAIT: Duration = Duration::from_millis(100);
 
-/// Time for ending the subscription at the stop.
+/// Max time to cancel the subscription at the stop.
 const WITHDRAW: Duration = Duration::from_millis(500);
 
-/// Time for which the attempts must fail until the reason is reported. During a reload, the first
-/// attempts fail, because the old driver still receives the reports.
+/// Time for which attempts must fail before the reason is reported. During a reload, the first
+/// attempts fail because the old driver still receives the reports.
 const REPORTED_AFTER: Duration = Duration::from_secs(3);
 
-/// News of the thread.
+/// What the thread passes to the driver.
 enum News {
     Trap(Trap),
     /// The detail of an event about the subscription, and whether it works.
     Condition(String, bool),
 }
 
-/// The thread. Dropping it ends the subscription and waits for the thread.
+/// The thread that receives traps. Dropping this value ends the subscription and waits for the
+/// thread.
 pub(super) struct TrapWatch {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -180,7 +181,7 @@ impl<C: Clock, R: Transport, O: FnMut() -> Result<Opened<R>, OpenError>> Watcher
             && let Outcome::Reply { slid, len } = completion.outcome
             && let Some(trap) = subscription.handle(slid, &mad, len, now)
         {
-            // If the driver does not take the traps, the periodic checks read the links.
+            // The driver may not take the traps; periodic checks then read the links.
             let _ = self.news.try_send(News::Trap(trap));
         }
         if let Some(condition) = subscription.handle_timeout(now) {
@@ -255,8 +256,8 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         self
     }
 
-    /// Uses the news of the thread: reads the links of the devices that the traps name, in this
-    /// slot.
+    /// Handles what the thread has received: reads the links of the devices that the traps name,
+    /// in this slot.
     pub(super) fn take_traps(&mut self, slot: u64) {
         let Some(traps) = &self.traps else { return };
         let (mut changed, mut conditions) = (Vec::new(), Vec::new());
@@ -278,7 +279,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         }
         let mut named = 0;
         for Trap { number, lid } in changed {
-            // Another sampler has the other devices.
+            // The device belongs to another sampler.
             let Some(device) = self.engine.read_links_at(lid) else {
                 continue;
             };

@@ -3,10 +3,10 @@
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// A counter. Threads can wait for its change.
+/// A counter whose changes other threads can wait for.
 ///
 /// A waiter reads the [count](Self::count), checks its conditions, and then waits for a change of
-/// the count. A change between the check and the wait is not lost.
+/// the count. A change between the check and the wait is therefore not lost.
 #[derive(Debug, Default)]
 pub struct Wake {
     count: Mutex<u64>,
@@ -25,7 +25,7 @@ impl Wake {
         self.changed.notify_all();
     }
 
-    /// Waits until the count differs from `seen`, at most for `limit` if there is one.
+    /// Waits until the count differs from `seen`, for at most `limit` if there is one.
     pub fn wait(&self, seen: u64, limit: Option<Duration>) {
         let is_same = |count: &mut u64| *count == seen;
         match limit {

@@ -12,39 +12,39 @@ use crate::sweep::group_list::GroupList;
 /// Settings of an engine.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Config {
-    /// Largest number of MADs in flight at once.
+    /// Max number of MADs in flight at once.
     pub window: usize,
-    /// Largest number of MADs per second. 0 means no limit.
+    /// Max number of MADs per second. 0 means no limit.
     pub max_mads_per_second: u32,
     /// Time after which a MAD frees its place in the window.
     pub timeout: Duration,
-    /// Time during which a late reply is accepted. It is counted from the sending of the MAD, like
-    /// the timeout.
+    /// Time during which a late reply is accepted. Like the timeout, it counts from the sending of
+    /// the MAD.
     pub grace: Duration,
-    /// Number of MADs in a row without a reply after which a device gets no more requests.
+    /// Number of consecutive MADs without a reply after which a device gets no more requests.
     pub silence: u8,
     /// Counter groups that are requested for each port, in this order.
     pub groups: GroupList,
-    /// In which slots each group is requested.
+    /// Cadences: in which slots each group is requested.
     pub cadence: Cadence,
     /// Counter groups that are requested from every device, whatever capabilities it reports.
     pub force_groups: Vec<Group>,
     /// Service level of every MAD to an agent.
     pub sl: u8,
-    /// Whether the service level to each device comes from the subnet manager's path record. While
-    /// the record is not known, `sl` is used.
+    /// Whether the service level to each device comes from the subnet manager's path record. `sl`
+    /// is used until the record is known.
     pub path_sl: bool,
     /// Time between two verifications of a device's identity and links.
     pub identity_every: Duration,
-    /// Whether the caller lets the engine verify the peers of the ports: see
+    /// Whether the caller has the engine verify the peers of the ports: see
     /// [`Engine::verify_peers`](super::Engine::verify_peers).
     pub verify_peers: bool,
-    /// Time between two rounds of SMInfo queries. `None` if there are none.
+    /// Time between two rounds of SMInfo queries. `None` disables them.
     pub managers_every: Option<Duration>,
     /// P_Key index of every MAD, unless a redirection names another P_Key.
     pub pkey_index: u16,
-    /// P_Key table of the sending port, by index. If it is empty, the port counts as having only
-    /// the default P_Key 0xffff, at `pkey_index`.
+    /// P_Key table of the sending port, by index. An empty table stands for the default P_Key
+    /// 0xffff at `pkey_index` and no other.
     pub pkey_table: Vec<u16>,
 }
 

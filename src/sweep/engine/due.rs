@@ -8,7 +8,6 @@ use crate::sweep::cadence::Circumstances;
 use crate::time::Instant;
 
 impl Engine {
-    /// Returns the state of a port on which its cadences depend.
     pub(super) fn circumstances(&self, port: u32) -> Circumstances {
         let device = &self.devices[self.ports[port as usize].device as usize];
         Circumstances {
@@ -39,14 +38,14 @@ impl Engine {
         })
     }
 
-    /// Returns whether PortInfo of a port is read before its counters. This is the case if its link
-    /// was down, because the link may be active again.
+    /// Returns whether PortInfo of a port is read before its counters, because its link was down
+    /// and may be active again.
     pub(super) fn reads_link(&self, port: u32) -> bool {
         self.is_down(port) && !self.no_smp_agent && !self.ports[port as usize].slot.link_read
     }
 
-    /// If none of the groups of a port is due, gives the port its final status without a query.
-    /// Returns whether this was the case.
+    /// Gives a port its final status without a query if none of its groups is due. Returns whether
+    /// it did.
     pub(super) fn settle_idle(&mut self, port: u32, now: Instant) -> bool {
         let device = &self.devices[self.ports[port as usize].device as usize];
         let is_idle = self.ports[port as usize].slot.mads == 0

@@ -6,22 +6,22 @@ use ibnet_record::types::{Guid, Lid};
 use super::{ManagerPort, SubnetManager};
 use crate::sweep::window::Change;
 
-/// An event. Devices are given by their index in the plan, ports by their index among the ports of
+/// An event. A device is given by its index in the plan, a port by its index among the ports of
 /// all devices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event {
     /// A port has its final status for this slot: see [`Engine::sample`](super::Engine::sample).
     Port(usize),
-    /// A device does not support a counter group. Or it never answered for the group, although it
-    /// answers for other groups. The group is not requested for some time.
+    /// A device does not support a counter group, or never answered for it although it answers for
+    /// other groups. The group is not requested for some time.
     GroupUnsupported {
         /// The device.
         device: usize,
         /// The group.
         group: Group,
     },
-    /// A device that answered in earlier slots has answered nothing in this slot. Its last MADs
-    /// were also unanswered.
+    /// A device that answered in earlier slots has answered nothing in this slot, and its last
+    /// MADs were unanswered too.
     Unreachable(usize),
     /// An unreachable device answers again.
     Reachable(usize),
@@ -46,12 +46,12 @@ pub enum Event {
     /// A port's link is known for the first time, or has changed: see
     /// [`Engine::link`](super::Engine::link).
     Link(usize),
-    /// The device at the other end of a port's cable is another one than before: at first, another
-    /// one than planned.
+    /// The device at the other end of a port's cable has changed. The first such event of a port
+    /// means that the device differs from the planned one.
     Peer {
         /// The port.
         port: usize,
-        /// Port at the other end of the cable. It is the planned one if the cable was moved back.
+        /// Port at the other end of the cable: the planned one if the cable was moved back.
         found: super::Peer,
     },
     /// Another agent answers for a device's performance management.
@@ -60,7 +60,7 @@ pub enum Event {
         device: usize,
         /// LID of the other agent.
         to: Lid,
-        /// P_Key of the other agent, if the P_Key table of this port has none that matches it.
+        /// P_Key of the other agent, if no entry in the P_Key table of this port matches it.
         unserved_pkey: Option<u16>,
     },
     /// A device requires a key.
@@ -70,12 +70,11 @@ pub enum Event {
         /// The key.
         key: Key,
     },
-    /// A subnet manager was seen for the first time, has another state or priority, or does not
-    /// answer any more.
+    /// A subnet manager is new, has another state or priority, or no longer answers.
     SubnetManager(SubnetManager),
-    /// No port names a subnet manager any more that was seen before.
+    /// No port names this subnet manager any more.
     SubnetManagerGone(SubnetManager),
-    /// Another subnet manager is the master now.
+    /// Another subnet manager has become the master.
     MasterChange {
         /// The previous master.
         from: ManagerPort,

@@ -1,5 +1,5 @@
-//! Handles requests without a reply. There are four cases: the timeout has passed, the grace period
-//! has ended, the request could not be sent, or the transport was lost.
+//! Handles requests without a reply: the timeout has passed, the grace period has ended, the
+//! request could not be sent, or the transport was lost.
 
 use ibnet_record::Status;
 use ibnet_record::attributes::Group;
@@ -12,8 +12,8 @@ use crate::sweep::inflight::{Purpose, Transaction};
 use crate::time::Instant;
 
 impl Engine {
-    /// Handles a request whose timeout passed at `at`. Its place in the window becomes free, but a
-    /// reply still counts.
+    /// Handles a request whose timeout passed at `at`. The request frees its place in the window,
+    /// but a reply still counts.
     pub(super) fn expired(&mut self, transaction: &Transaction, at: Instant) {
         if transaction.purpose == Purpose::Path {
             return self.manager.expire();
@@ -26,9 +26,9 @@ impl Engine {
         }
         self.stats.ended = self.stats.ended.max(at);
         let device = &mut self.devices[transaction.device as usize];
-        // A device may ignore optional requests, for example SMPs without its M_Key. They count as
-        // long as the device has answered nothing, but they do not suffice: a device is given up
-        // only after a request that it must answer.
+        // A device may ignore optional requests, for example SMPs without its M_Key. They count
+        // while the device has answered nothing, but the device is given up only after a request
+        // that it must answer.
         let must_answer = matches!(
             transaction.purpose,
             Purpose::Counters { .. } | Purpose::Capabilities
@@ -38,14 +38,13 @@ impl Engine {
                 && !device.flight.one_before(self.config.silence);
         device.reachability.expire(must_answer);
         if device.flight.expire(counts, self.config.silence) {
-            // The device goes to the end of the queue, so that other devices do not wait for a slow
-            // one.
+            // The device goes to the end of the queue, so that a slow device does not delay the
+            // others.
             self.ready.push_back(transaction.device);
         }
         self.skip_groups(transaction, at);
     }
 
-    /// Skips the remaining groups of the port that is being queried.
     fn skip_groups(&mut self, transaction: &Transaction, now: Instant) {
         if let Purpose::Counters { port, .. } = transaction.purpose
             && self.devices[transaction.device as usize].current_port() == Some(port)
@@ -89,7 +88,7 @@ impl Engine {
         self.settle_discovery(index);
     }
 
-    /// Evaluates a request without a reply, by its purpose.
+    /// Evaluates a request without a reply according to its purpose.
     pub(super) fn unanswered(&mut self, transaction: &Transaction, now: Instant) {
         if let Purpose::Peer { port } = transaction.purpose {
             return self.peer_failed(port);
@@ -118,8 +117,8 @@ impl Engine {
                 self.report_unsupported(index, group);
             }
             Purpose::Identity => self.identity_failed(index, now),
-            // A device that ignores one of these requests ignores all of them. So the others are
-            // skipped, and do not delay the counters.
+            // A device that ignores one of these requests ignores all of them. The others are
+            // skipped, so that they do not delay the counters.
             Purpose::SwitchMask | Purpose::Link { .. } | Purpose::Fec { .. } => {
                 device.links.reading = false;
             }
@@ -127,7 +126,6 @@ impl Engine {
         }
     }
 
-    /// Handles a request that was not sent.
     pub(super) fn not_sent(&mut self, tid: Tid, error: SendError, now: Instant) {
         let Some(transaction) = self.inflight.remove(tid) else {
             return;
@@ -135,8 +133,8 @@ impl Engine {
         self.stats.mads_sent = self.stats.mads_sent.saturating_sub(1);
         match (transaction.query, error) {
             (Query::Smp(_), SendError::NoAgent) => self.do_without_smp(),
-            // If the transport has no agent for subnet administration, no path is queried. This is
-            // not an error.
+            // A transport without an agent for subnet administration is valid; the engine then
+            // queries no paths.
             (Query::Sa(_), SendError::NoAgent) => {}
             (Query::Directed(_), SendError::NoAgent) => self.do_without_peers(),
             _ => self.stats.send_errors += 1,
@@ -168,8 +166,8 @@ impl Engine {
         self.settle_discovery(index);
     }
 
-    /// Handles the loss of the transport with this errno. Requests in flight will not be answered.
-    /// They do not count as failures of the devices.
+    /// Handles the loss of the transport with this errno. No request in flight will be answered,
+    /// and none of them counts as a failure of its device.
     pub fn transport_lost(&mut self, errno: i32, now: Instant) {
         self.smp_limit.clear();
         while let Some(transaction) = self.inflight.take_next() {
@@ -211,8 +209,8 @@ impl Engine {
         self.finish_if_settled(now);
     }
 
-    /// Handles a transport that was opened again, with this P_Key index and P_Key table. The
-    /// identity of every device is verified, because all LIDs may have changed.
+    /// Handles a transport that was opened again, with this P_Key index and P_Key table. Every
+    /// device is verified again, because all LIDs may have changed.
     pub fn transport_restored(&mut self, pkey_index: u16, pkey_table: Vec<u16>) {
         (self.config.pkey_index, self.config.pkey_table) = (pkey_index, pkey_table);
         self.manager.reset_losses();

@@ -1,16 +1,17 @@
-//! The counter groups that a device has, as far as they are known. A counter group is one
-//! attribute, such as PortCountersExtended.
+//! The counter groups of a device, as far as they are known. A counter group is one attribute,
+//! such as PortCountersExtended.
 //!
-//! 1. The masks of a device (in ClassPortInfo, and OptionMask in PortSamplesControl) have a bit for
-//!    each optional group. If the bit of a group is not set, the engine does not request the group.
-//!    Such a group is absent from the records.
-//! 2. If the device does not report its OptionMask, the engine probes each optional group: it sends
-//!    one query for the group. If the device answers, the group is present. If the device refuses,
-//!    the group is absent. If the device never answers for this group but answers for other groups,
-//!    the group is disabled.
-//! 3. A single lost reply never disables a group. The engine probes a disabled group again every
-//!    ten minutes. These probes do not change the status of a port. A group that was answered once
-//!    is disabled only after sixty failed requests.
+//! 1. The masks of a device (in ClassPortInfo, and OptionMask in PortSamplesControl) have a bit
+//!    for each optional group. If the bit is not set, the engine does not request the group, which
+//!    is then absent from the records.
+//! 2. If the device does not report its OptionMask, the engine *probes* each optional group with
+//!    one query. A device that answers has the group, and a device that refuses does not have it.
+//!    If the device never answers for this group but answers for other groups, the engine disables
+//!    the group.
+//! 3. A single lost reply never disables a group, and a group that was answered once is disabled
+//!    only after sixty failed requests. The engine probes a disabled group again every ten minutes,
+//!    or every minute if the masks of the device report it; these probes do not change the status
+//!    of a port.
 
 use std::time::Duration;
 
@@ -21,46 +22,45 @@ use crate::mad::pma::{Capabilities, Sampling};
 use crate::sweep::group_list::MAX_GROUPS;
 use crate::time::Instant;
 
-/// Time for which a group without a bit in the masks is disabled.
+/// Time for which a group is disabled if the device has not reported the mask with its bit.
 const DISABLED: Duration = Duration::from_secs(600);
 
-/// Time for which a group is disabled if the masks of the device report it. This time is shorter,
+/// Time for which a group is disabled although the masks of the device report it. It is shorter,
 /// because the device may only be slow for a while.
 const DISABLED_CLAIMED: Duration = Duration::from_secs(60);
 
 /// Number of failed requests for counters after which a group is disabled. If 10 % of the MADs are
-/// lost, the probability that this happens by chance is one in a hundred million.
+/// lost, this happens by chance with a probability of one in a hundred million.
 const MAX_FAILED: u8 = 8;
 
-/// Number of failed requests after which a group is disabled although it was answered before. The
-/// earlier answers may be from another device that had the same LID.
+/// Number of failed requests after which a group is disabled although it was answered before,
+/// possibly by another device that had the same LID.
 const MAX_FAILED_ANSWERED: u8 = 60;
 
 /// Number of failed probes after which a group is disabled.
 const MAX_FAILED_PROBES: u8 = 3;
 
-/// Number of requests for PortSamplesControl. If none is answered, the groups are probed instead.
+/// Number of requests for PortSamplesControl. If none is answered, the engine probes the groups.
 const SAMPLING_TRIES: u8 = 3;
 
-/// Groups of a device. Each mask has one bit per group, in the order of the configured list.
+/// The groups of a device. Each mask has one bit per group, in the order of the configured list.
 #[derive(Clone, Debug)]
 pub(super) struct Groups {
     swept: Swept,
-    /// Capabilities from ClassPortInfo. They include OptionMask as soon as it is known.
+    /// Capabilities from ClassPortInfo, with OptionMask as soon as it is known.
     pub(super) capabilities: Learned<Capabilities>,
-    /// Tick of PortSamplesControl. It is learned together with OptionMask.
+    /// Tick of PortSamplesControl, which is learned together with OptionMask.
     pub(super) tick: Learned<u8>,
     option_mask: Option<u64>,
     /// Requests for PortSamplesControl that are left.
     sampling_tries: u8,
-    /// Groups without a bit in the device's masks.
+    /// Groups whose bit in the device's masks is not set.
     lacks: u32,
     /// Groups that the device refused.
     refused: u32,
-    /// Groups that are disabled, because the device did not answer for them but answered for other
-    /// groups.
+    /// Groups that are disabled, because the device answered only for other groups.
     disabled: u32,
-    /// Time since which each group is disabled.
+    /// Time at which each group was disabled.
     disabled_since: [Instant; MAX_GROUPS],
     /// Groups that were reported as unsupported.
     reported: u32,
@@ -72,7 +72,7 @@ pub(super) struct Groups {
     probe: u32,
     /// Whether the optional groups are probed because OptionMask was not answered.
     probing: bool,
-    /// Superseded groups: another swept group has all of their counters with more bits.
+    /// Superseded groups: another swept group has the same counters with more bits.
     superseded: u32,
 }
 
@@ -82,15 +82,15 @@ struct Swept {
     kind: NodeKind,
     /// Number of groups.
     count: u8,
-    /// Groups without a bit in ClassPortInfo.
+    /// Groups that have no bit in ClassPortInfo.
     optional: u32,
-    /// Groups of the key `force_groups`. They are requested whatever the device reports.
+    /// Groups of the key `force_groups`, which are requested whatever the device reports.
     forced: u32,
     /// Index of PortCountersExtended, if it is one of the groups.
     extended: Option<u8>,
 }
 
-/// An answer of the agent. While there is no reply, the request is repeated.
+/// An answer of the agent. The request is repeated until the agent replies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Learned<T> {
     /// No reply yet.
@@ -102,7 +102,6 @@ pub(super) enum Learned<T> {
 }
 
 impl<T: Copy> Learned<T> {
-    /// Returns the answer, if there is one.
     pub(super) fn known(self) -> Option<T> {
         match self {
             Self::Known(value) => Some(value),
@@ -111,7 +110,6 @@ impl<T: Copy> Learned<T> {
     }
 }
 
-/// Returns the mask of the groups that satisfy a condition.
 fn mask_of(groups: &[Group], condition: impl Fn(Group) -> bool) -> u32 {
     (0..).zip(groups).fold(0, |bits, (place, group)| {
         bits | u32::from(condition(*group)) << place
@@ -160,43 +158,37 @@ impl Groups {
         }
     }
 
-    /// Discards everything learned from the device.
     pub(super) fn discard_learned(&mut self) {
         *self = Self::of(self.swept);
     }
 
-    /// Returns the groups that were refused or are disabled.
     pub(super) fn unsupported(&self) -> u32 {
         (self.refused | self.disabled) & !self.swept.forced
     }
 
-    /// Returns the groups that are requested whatever the device reports.
     pub(super) fn forced(&self) -> u32 {
         self.swept.forced
     }
 
-    /// Returns whether no group was answered.
     pub(super) fn has_no_answers(&self) -> bool {
         self.answered == 0
     }
 
-    /// Returns whether a group is requested.
     pub(super) fn has(&self, group: u8) -> bool {
         let bit = 1 << group;
-        // If the device has refused a group, it may be the wider one. Then a superseded group is
-        // requested.
+        // A device that has refused a group may lack the wider one, so superseded groups are
+        // requested too.
         let superseded = self.unsupported() == 0 && self.superseded & bit != 0;
         let absent = self.lacks | self.refused | self.disabled | self.undecided();
         self.swept.forced & bit != 0 || absent & bit == 0 && !superseded
     }
 
-    /// Iterates over the groups that are requested for each port.
     pub(super) fn all(&self) -> impl Iterator<Item = u8> + '_ {
         (0..self.swept.count).filter(|group| self.has(*group))
     }
 
-    /// Returns whether the device has PortXmitWait only in PortCounters. Also returns true if the
-    /// capabilities of the device are not known.
+    /// Returns whether the device has PortXmitWait only in PortCounters, or its capabilities are
+    /// unknown.
     pub(super) fn wait_in_base(&self) -> bool {
         let extended = self.swept.extended.is_some_and(|group| self.has(group));
         let of_base = |known: Capabilities| {
@@ -205,7 +197,8 @@ impl Groups {
         self.capabilities.known().is_none_or(of_base)
     }
 
-    /// Returns the groups for which it is not known yet whether the device has them.
+    /// Returns the groups that the device may or may not have, because no answer has decided it
+    /// yet.
     fn undecided(&self) -> u32 {
         match self.tick {
             Learned::Known(_) => 0,
@@ -214,7 +207,6 @@ impl Groups {
         }
     }
 
-    /// Stores ClassPortInfo.
     pub(super) fn learn(&mut self, capabilities: Capabilities, groups: &[Group]) {
         let capabilities = Capabilities {
             option_mask: self.option_mask,
@@ -227,7 +219,6 @@ impl Groups {
         self.superseded = mask_of(groups, |group| capabilities.supersede(group, groups));
     }
 
-    /// Stores OptionMask and Tick of PortSamplesControl.
     pub(super) fn learn_sampling(&mut self, sampling: Sampling, groups: &[Group]) {
         self.tick = Learned::Known(sampling.tick);
         self.probe = 0;
@@ -249,8 +240,8 @@ impl Groups {
         self.sampling_tries = self.sampling_tries.max(1);
     }
 
-    /// Returns whether a group is to be probed. Starts to probe the optional groups if
-    /// PortSamplesControl was refused or never answered.
+    /// Returns whether a group must be probed. If PortSamplesControl was refused or never
+    /// answered, this starts to probe the optional groups.
     pub(super) fn needs_probe(&mut self, group: u8) -> bool {
         let no_mask = self.tick == Learned::Refused
             || self.tick == Learned::Unknown && self.sampling_tries == 0;
@@ -262,7 +253,6 @@ impl Groups {
         self.probe & 1 << group != 0
     }
 
-    /// Records a reply for a group.
     pub(super) fn take_answer(&mut self, group: u8) {
         let bit = 1 << group;
         (self.answered, self.probe, self.disabled) =
@@ -270,7 +260,7 @@ impl Groups {
         self.failed[usize::from(group)] = 0;
     }
 
-    /// Records the refusal of a group. Returns whether the refusal has to be reported.
+    /// Records the refusal of a group. Returns whether it must be reported.
     pub(super) fn refuse(&mut self, group: u8) -> bool {
         let bit = 1 << group;
         let is_new = self.refused & bit == 0;
@@ -279,13 +269,13 @@ impl Groups {
         self.report(bit) && is_new
     }
 
-    /// Counts a request for counters that had no reply. `answers` is true if the agent answered any
-    /// request in this slot. Returns whether the group was disabled and has to be reported.
+    /// Counts a request for counters without a reply. `answers` is true if the agent answered any
+    /// request in this slot. Returns whether the group was disabled and must be reported.
     pub(super) fn fail(&mut self, group: u8, answers: bool, now: Instant) -> bool {
         self.count_failure(group, MAX_FAILED, answers, now)
     }
 
-    /// Counts a probe that had no reply. The arguments and the result are the same as those of
+    /// Counts a probe without a reply. The arguments and the result are those of
     /// [`fail`](Self::fail).
     pub(super) fn fail_probe(&mut self, group: u8, answers: bool, now: Instant) -> bool {
         self.count_failure(group, MAX_FAILED_PROBES, answers, now)
@@ -312,7 +302,7 @@ impl Groups {
         self.report(bit)
     }
 
-    /// Marks a group as reported. Returns whether it was not reported before.
+    /// Marks a group as reported. Returns whether this is its first report.
     fn report(&mut self, bit: u32) -> bool {
         let is_new = self.reported & bit == 0;
         self.reported |= bit;

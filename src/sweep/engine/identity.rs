@@ -1,10 +1,10 @@
 //! Verifies which device answers at a LID, and reads the state of the links.
 //!
-//! A reply with counters contains no GUID, and a device can get another LID. So the engine sends a
-//! NodeInfo query (IBA vol. 1, 14.2.5.3) to every device: at the start, and then about once a
-//! minute. If data suggests that another device answers, the engine sends the query in the next
-//! slot. If another device does answer, the engine does not use its counters. It then asks the
-//! subnet manager for the current LID of the planned device.
+//! A reply with counters contains no GUID, and a device can get another LID. The engine therefore
+//! sends a NodeInfo query (IBA vol. 1, 14.2.5.3) to every device: at the start, about once a
+//! minute, and in the next slot if data suggests that another device answers. If another device
+//! does answer, the engine does not use its counters and asks the subnet manager for the current
+//! LID of the planned device.
 
 use std::time::Duration;
 
@@ -20,17 +20,16 @@ use crate::mad::pma::Data;
 use crate::mad::smp::{self, NodeInfo, PortInfo};
 use crate::time::Instant;
 
-/// Time between two verifications of a device if another device answers at its LID.
+/// Time between two verifications of a LID at which another device answers.
 pub(super) const WRONG_DEVICE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Longest time between two path queries for a device that does not answer, or that cannot be
-/// verified.
+/// Max time between two path queries for a device that does not answer or cannot be verified.
 const PATH_INTERVAL: Duration = Duration::from_secs(60);
 
 impl Engine {
-    /// Sets the location of the sending port on its subnet. If the LID of the port or of the subnet
-    /// manager has changed, all LIDs may have changed. Then every device is verified, and the
-    /// function returns true.
+    /// Sets the location of the sending port on its subnet. If the LID of the port or of the
+    /// subnet manager has changed, every device is verified, because all LIDs may have changed;
+    /// the function then returns true.
     pub fn set_local(&mut self, local: Local) -> bool {
         let before = std::mem::replace(&mut self.manager.local, local);
         let moved =
@@ -73,8 +72,8 @@ impl Engine {
         Some(index)
     }
 
-    /// Verifies the other devices that satisfy a condition in the next slot. Devices whose LID is
-    /// known to be used by another device are left out, because they have their own schedule.
+    /// Verifies all devices except this one that satisfy a condition, in the next slot. Devices at
+    /// whose LID another device answers are left out, because they have a schedule of their own.
     pub(super) fn verify_others(&mut self, index: u32, condition: impl Fn(&Device) -> bool) {
         let others = (0..)
             .zip(&mut self.devices)
@@ -92,8 +91,8 @@ impl Engine {
         self.devices[device].path.known_lid
     }
 
-    /// Returns the number of devices without a current path record, if the service level comes from
-    /// path records. Otherwise returns 0.
+    /// With service levels from path records, returns the number of devices without a current path
+    /// record; otherwise 0.
     pub fn devices_without_path(&self) -> usize {
         if self.config.path_sl {
             self.devices
@@ -105,10 +104,9 @@ impl Engine {
         }
     }
 
-    /// Returns the PortInfo of a port and the CapabilityMask that shows which of its speeds are
-    /// valid. Returns `None` if PortInfo is not known. For a port of a switch, also returns `None`
-    /// if the mask of the switch's port 0 is not known. Without that mask EDR cannot be
-    /// distinguished from QDR.
+    /// Returns the PortInfo of a port and the CapabilityMask that belongs to it: without this
+    /// mask, EDR cannot be distinguished from QDR. Returns `None` as long as PortInfo is unknown
+    /// or, for a switch port, the mask of the switch's port 0.
     ///
     /// # Panics
     /// If there is no such port.
@@ -124,8 +122,8 @@ impl Engine {
         Some((link, mask))
     }
 
-    /// Returns the time of a device's next periodic verification. The times of the devices are
-    /// spread over the interval, even after all devices were verified at once.
+    /// Returns the time of a device's next periodic verification. The devices are spread over the
+    /// interval, even after all of them were verified at once.
     fn next_verification(&self, index: u32, now: Instant) -> Instant {
         let every = u64::try_from(self.config.identity_every.as_nanos())
             .unwrap_or(u64::MAX)
@@ -136,7 +134,7 @@ impl Engine {
         now + Duration::from_nanos(every - elapsed)
     }
 
-    /// Starts the checks of a device that are due at the start of a slot or discovery.
+    /// Starts the checks of a device that are due when a slot or a discovery starts.
     pub(super) fn start_checks(&mut self, index: u32, now: Instant) {
         let next = self.next_verification(index, now);
         let device = &mut self.devices[index as usize];
@@ -152,8 +150,8 @@ impl Engine {
         if (device.identity.is_querying() || self.no_smp_agent && due)
             && device.identity.has_not_failed()
         {
-            // This starts a new round of checks. Requests that failed in earlier rounds are tried
-            // again.
+            // This starts a new round of checks, in which failed requests of earlier rounds are
+            // tried again.
             device.groups.retry_sampling();
         }
         if due && self.no_smp_agent {
@@ -175,8 +173,8 @@ impl Engine {
         }
     }
 
-    /// Continues without subnet management, because the transport has no agent for it. NodeInfo
-    /// cannot be queried. So LIDs from the subnet manager are used without verification.
+    /// Continues without subnet management, for which the transport has no agent. NodeInfo cannot
+    /// be queried, so LIDs from the subnet manager are used without verification.
     pub(super) fn do_without_smp(&mut self) {
         self.no_smp_agent = true;
         for index in 0..self.devices.len() as u32 {
@@ -195,7 +193,6 @@ impl Engine {
         }
     }
 
-    /// Evaluates the reply to NodeInfo.
     pub(super) fn take_identity(
         &mut self,
         index: u32,
@@ -234,7 +231,7 @@ impl Engine {
                 device: index as usize,
                 found,
             });
-            // If the other device is in the plan too, it has left its own LID.
+            // If the plan has the other device too, that device has left its own LID.
             self.verify_others(index, |other| other.identity.expected == found);
         }
         self.withhold(index, now);
@@ -266,13 +263,13 @@ impl Engine {
         }
         let path = &mut self.devices[index as usize].path;
         if path.may_query(now) {
-            // A device that requires a key may have taken over the LID. A path record shows whether
-            // the planned device has another LID.
+            // A device that requires a key may have taken over the LID. A path record shows
+            // whether the planned device has moved.
             path.wait_until(now + PATH_INTERVAL);
             self.query_path(index);
         }
         let device = &mut self.devices[index as usize];
-        // A device that answers other requests, but not NodeInfo, requires an M_Key.
+        // A device that answers other requests but not NodeInfo requires an M_Key.
         let answers_others =
             device.reachability.has_answered() && device.groups.capabilities != Learned::Unknown;
         if answers_others && device.keys.first(Key::M) {
@@ -283,7 +280,6 @@ impl Engine {
         }
     }
 
-    /// Evaluates the reply to PortInfo of a switch's port 0.
     pub(super) fn take_switch_mask(&mut self, index: u32, answer: Result<&Data, MadStatus>) {
         let Ok(data) = answer else { return };
         let Device { links, ports, .. } = &mut self.devices[index as usize];
@@ -298,7 +294,6 @@ impl Engine {
         }
     }
 
-    /// Evaluates the reply to PortInfo of a port.
     pub(super) fn take_link(&mut self, port: u32, answer: Result<&Data, MadStatus>) {
         let Ok(data) = answer else { return };
         let link = PortInfo::parse(data);
@@ -308,13 +303,12 @@ impl Engine {
         }
     }
 
-    /// Evaluates the reply to PortInfoExtended of a port.
     pub(super) fn take_fec(&mut self, port: u32, answer: Result<&Data, MadStatus>) {
         self.ports[port as usize].rs_fec = answer.ok().map(smp::is_rs_fec);
     }
 
-    /// Discards all data of a device in this slot, because another device answers, or may answer,
-    /// at its LID.
+    /// Discards all data of a device in this slot, because another device answers at its LID, or
+    /// may do so.
     pub(super) fn withhold(&mut self, index: u32, now: Instant) {
         if !matches!(self.phase, Phase::Slot { .. }) {
             return;

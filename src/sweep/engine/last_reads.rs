@@ -1,4 +1,4 @@
-//! Stores the slot of the last reply, for each group of each port.
+//! Stores in which slot each group of each port was last answered.
 
 use crate::sweep::cadence::Turns;
 
@@ -22,12 +22,10 @@ impl LastReads {
         }
     }
 
-    /// Returns the number of the current slot.
     pub(super) fn slot(&self) -> u64 {
         self.slot
     }
 
-    /// Sets the number of the current slot.
     pub(super) fn set_slot(&mut self, slot: u64) {
         self.slot = slot;
     }
@@ -38,9 +36,8 @@ impl LastReads {
             Some((self.slot, generation));
     }
 
-    /// Returns whether a group is due in the current slot. It is due if it has its turn, or if its
-    /// last reply is older than its cadence. A reply of an earlier generation of the device does
-    /// not count.
+    /// Returns whether a group is due in the current slot: it has its turn, or its last reply is
+    /// older than its cadence. Replies of an earlier generation of the device do not count.
     pub(super) fn is_due(&self, port: u32, group: u8, turns: Turns, generation: u32) -> bool {
         if turns.is_in(self.slot, port) {
             return true;

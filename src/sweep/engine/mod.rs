@@ -1,38 +1,37 @@
-//! The engine decides which request is sent next, and evaluates the replies.
+//! The engine decides which request is sent next and evaluates the replies.
 //!
-//! The engine performs no I/O, reads no clock and has no randomness of its own. The time and a seed
-//! are arguments. A caller uses the engine in this way:
+//! It performs no I/O, reads no clock and has no randomness of its own: the time and a seed are
+//! arguments. A caller uses it as follows:
 //!
 //! 1. Call a `handle_*` or `start_*` method.
 //! 2. Call [`poll_transmit`](Engine::poll_transmit) until it returns `None`, and send the MADs.
 //! 3. Call [`poll_event`](Engine::poll_event) until it returns `None`.
 //! 4. Wait for the completion of a MAD, at most until [`poll_timeout`](Engine::poll_timeout).
 //!
-//! The time must not decrease from call to call.
+//! The time must not decrease from call to call. The engine *settles* a port when it gives the
+//! port its final status for the slot.
 //!
-//! The engine *settles* a port when it gives the port its final status for the slot.
+//! The engine follows these rules, which have the same numbers in `docs/inside/sampling.md`:
 //!
-//! The engine follows these rules. Their numbers are those of `docs/sampling.md`.
-//!
-//! - **2** A device has at most one MAD in flight. All devices together have at most `window` MADs
-//!   in flight. All MADs of a port are sent one after another.
-//! - **3** The engine starts with the device that has the longest estimated service time. It
-//!   continues with this device until all of its ports are done. A device that was not finished in
-//!   earlier slots starts before all others. If there are several, the device that waited longest
-//!   starts first. Such a device continues at the port at which the last slot stopped.
-//! - **4** A MAD leaves the window at its timeout: it *expires*. A reply still counts until the end
-//!   of the grace period, and its port is then `late`. After the first expired MAD of a port, the
-//!   engine skips the remaining groups of this port. After three MADs in a row without a reply, the
-//!   engine sends no further request to the device. When the grace periods of these MADs have
-//!   ended, the other ports of the device become `unreachable`. Any reply makes the device
-//!   reachable again. A device never has more than three unanswered MADs. Expired MADs are included
-//!   in this number. If the device answers a MAD in time, earlier expired MADs are lost and no
-//!   longer included. This limit protects a slow device from too many requests. If a device did not
-//!   answer in a whole slot, the next slot queries it last.
-//! - **5** At the time `ask_until`, the ports that were not completely queried become `skipped`. At
-//!   the time `close_at` the slot ends. Every port gets exactly one [`Event::Port`].
+//! - **2** A device has at most one MAD in flight, and all devices together have at most `window`.
+//!   All MADs of a port are sent one after another.
+//! - **3** The engine starts with the device that has the longest estimated service time and stays
+//!   with it until all of its ports are done. Devices that were not finished in earlier slots come
+//!   first, the one that has waited longest before the others; each continues at the port at which
+//!   its last slot stopped.
+//! - **4** A MAD *expires* at its timeout and leaves the window. A reply still counts until the
+//!   end of the grace period, but its port is then `late`. After the first expired MAD of a port,
+//!   the engine skips the port's remaining groups. After three consecutive MADs without a reply,
+//!   it sends the device no further request, and when the grace periods of these MADs have ended,
+//!   the other ports of the device become `unreachable`. Any reply makes the device reachable
+//!   again. To protect a slow device from too many requests, it never has more than three
+//!   unanswered MADs, including expired ones; if the device answers a MAD in time, earlier expired
+//!   MADs are lost and no longer included. A device that did not answer in a whole slot is queried
+//!   last in the next one.
+//! - **5** At the time `ask_until`, the ports that were not completely queried become `skipped`.
+//!   At the time `close_at` the slot ends. Every port gets exactly one [`Event::Port`].
 //! - **6** A reply counts only if TID, sender, class, method, attribute and PortSelect match the
-//!   request. The engine counts duplicate, foreign and malformed replies separately. They do not
+//!   request. The engine counts duplicate, foreign and malformed replies separately; they do not
 //!   settle a port.
 //!
 //! Some rules come from the InfiniBand specification:
@@ -116,24 +115,24 @@ pub struct Engine {
     config: Config,
     devices: Vec<Device>,
     ports: Vec<PortState>,
-    /// Replies of the slot, one for each port and group. The replies of one port are adjacent.
+    /// Replies of the slot, one for each port and group. The replies of a port are adjacent.
     answers: Vec<Answer>,
     last_reads: LastReads,
     /// Number of the next slot.
     next_slot: u64,
-    /// Devices in the order in which a slot starts with them.
+    /// Devices in the order in which a slot queries them.
     order: Vec<u32>,
     /// Devices that may be queried now.
     ready: VecDeque<u32>,
     inflight: Inflight,
     smp_limit: SmpLimit,
-    /// Time at which an SMP may be sent, if all ready devices wait for one.
+    /// Time at which an SMP may be sent, if all ready devices wait to send one.
     smps_wait: Option<Instant>,
     events: VecDeque<Event>,
     phase: Phase,
     stats: SlotStats,
-    /// In a slot: number of ports without a final status. In a discovery: number of devices that
-    /// are not finished.
+    /// In a slot, the number of ports without a final status; in a discovery, the number of
+    /// devices that are not finished.
     unsettled: usize,
     manager: Manager,
     peers: Peers,
@@ -144,7 +143,6 @@ pub struct Engine {
     no_smp_agent: bool,
 }
 
-/// Current activity of the engine: idle, a slot, or a discovery.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
     Idle,
@@ -160,7 +158,7 @@ enum Phase {
     },
 }
 
-/// State of the wait for the subnet manager after all ports of a slot are settled.
+/// Waiting for the subnet manager after all ports of a slot are settled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum FinalWait {
     NotStarted,
@@ -168,14 +166,14 @@ enum FinalWait {
     Over,
 }
 
-/// Number of passes over the checks of each device in a discovery. The first three passes query
-/// PortSamplesControl, which has OptionMask. If the device does not answer it, three more passes
-/// probe the optional groups: they test whether the device answers them.
+/// Number of passes over the checks of each device in a discovery. The first three query
+/// PortSamplesControl, which has OptionMask. If the device does not answer, three more passes
+/// probe the optional groups: they test whether the device answers for each of them.
 const DISCOVERY_PASSES: u8 = 6;
 
 impl Engine {
-    /// Creates an engine for these devices. The first TID is the lower 32 bits of the seed. Each
-    /// further TID is larger by one.
+    /// Creates an engine for these devices. The first TID is the lower 32 bits of the seed, and
+    /// each further TID is larger by one.
     pub fn new(plan: &[DevicePlan], config: Config, seed: u64) -> Self {
         let mut devices = Vec::with_capacity(plan.len());
         let mut ports = Vec::new();
@@ -201,8 +199,9 @@ impl Engine {
             };
             ports.len() * config.groups.len()
         ];
-        // At most one transaction of each port is in its grace period. Each device has at most one
-        // pending transaction and one check in addition. Each subnet manager has one.
+        // In its grace period, each port has at most one transaction. In addition, each device has
+        // at most one pending transaction and one check, and each subnet manager has one
+        // transaction.
         let capacity = ports.len() + 2 * devices.len() + config.window + MAX_MANAGERS;
         let agents = Timeouts {
             timeout: config.timeout,
@@ -284,7 +283,7 @@ impl Engine {
             forced: has.forced(),
             cadence: &self.config.cadence,
             circumstances: self.circumstances(port as u32),
-            // If another device answered, its replies are not returned.
+            // Replies of another device are not returned.
             ..Sample::new(
                 status,
                 &self.config.groups,
@@ -318,7 +317,7 @@ impl Engine {
         &self.stats
     }
 
-    /// Starts a discovery: queries the identity and the capabilities of every device. The discovery
+    /// Starts a discovery, which queries the identity and the capabilities of every device. It
     /// ends with [`Event::DiscoveryDone`], not later than `close_at`.
     pub fn start_discovery(&mut self, now: Instant, close_at: Instant) {
         self.phase = Phase::Discovery { close_at };
@@ -327,14 +326,14 @@ impl Engine {
         self.finish_if_settled(now);
     }
 
-    /// Sets the number of the next slot. Without this call, each slot gets the number after that of
-    /// the previous slot. The [cadence](Config::cadence) of groups counts slots by their numbers.
+    /// Sets the number of the next slot. Without this call, slots are numbered consecutively. The
+    /// [cadence](Config::cadence) of groups depends on these numbers.
     pub fn number_next_slot(&mut self, number: u64) {
         self.next_slot = number;
     }
 
-    /// Starts a slot. The slot ends with [`Event::SlotDone`], not later than `close_at`. A slot
-    /// that is still running is closed first.
+    /// Starts a slot, which ends with [`Event::SlotDone`], not later than `close_at`. A slot that
+    /// still runs is closed first.
     pub fn start_slot(&mut self, now: Instant, ask_until: Instant, close_at: Instant) {
         self.close(now);
         self.last_reads.set_slot(self.next_slot);
@@ -357,8 +356,8 @@ impl Engine {
         self.finish_if_settled(now);
     }
 
-    /// Sends no more requests. Replies to requests in flight still count until the grace period
-    /// ends or the time `longest` has passed. Then the slot or discovery is closed.
+    /// Sends no more requests. Replies to requests in flight count until the grace period ends or
+    /// the time `longest` has passed; then the slot or discovery is closed.
     pub fn stop(&mut self, now: Instant, longest: Duration) {
         self.stop_requesting(now);
         self.ready.clear();
@@ -372,13 +371,11 @@ impl Engine {
         self.finish_if_settled(now);
     }
 
-    /// Closes the slot or discovery. Ports that were not queried are `skipped`. Requests whose
-    /// timeout has passed without a reply count as lost. Requests that are still within their
-    /// timeout do not.
+    /// Closes the slot or discovery. Ports that were not queried become `skipped`. Unanswered
+    /// requests count as lost only if their timeout has passed.
     pub fn close(&mut self, now: Instant) {
         self.stop_requesting(now);
         if matches!(self.phase, Phase::Slot { .. }) {
-            // Requests whose timeout has not passed do not count as lost.
             for transaction in self.inflight.waiting() {
                 if let Purpose::Counters { port, .. } = transaction.purpose {
                     let progress = &mut self.ports[port as usize].slot;
@@ -399,7 +396,7 @@ impl Engine {
         self.finish_if_settled(now);
     }
 
-    /// Handles a completion of the transport. `mad` holds the octets of a reply.
+    /// Handles a completion of the transport. `mad` has the bytes of a reply.
     pub fn handle_completion(&mut self, completion: &Completion, mad: &Mad, now: Instant) {
         self.smp_limit.ended(completion.tid);
         match completion.outcome {
@@ -448,7 +445,7 @@ impl Engine {
     #[must_use]
     pub fn poll_transmit(&mut self, now: Instant, mad: &mut Mad) -> Option<(Target, Tid)> {
         // After a stall of the process, the driver reads waiting replies before it calls
-        // `handle_timeout`. So `ask_until` may have passed already, and is also checked here.
+        // `handle_timeout`. `ask_until` may then have passed already, so it is checked here too.
         if let Phase::Slot {
             ask_until,
             requesting: true,
@@ -476,8 +473,8 @@ impl Engine {
                 return None;
             }
             let index = self.ready.pop_front()?;
-            // A device can be in the queue twice if a path record with its new LID has arrived in
-            // the meantime.
+            // A device is in the queue twice if a path record with its new LID has arrived in the
+            // meantime.
             if !self.devices[index as usize].flight.is_free() {
                 continue;
             }
@@ -540,8 +537,8 @@ impl Engine {
             },
             Phase::Slot { close_at, .. } | Phase::Discovery { close_at } => close_at,
         };
-        // Devices can be ready and the window free. Then a request waits because of the limit of
-        // MADs per second, or of SMPs in flight.
+        // With ready devices and a free window, a request can only wait for the limit of MADs per
+        // second or of SMPs in flight.
         let waits = !self.ready.is_empty() && self.inflight.pending() < self.window.now();
         let paced = waits.then(|| self.smps_wait.unwrap_or_else(|| self.pace.next()));
         let retry = self.manager.next_retry();

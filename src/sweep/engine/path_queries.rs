@@ -1,16 +1,15 @@
-//! Queries for path records. The subnet manager answers them. A path record contains the LID of a
-//! device and the service level of the path to it.
+//! Queries the subnet manager for path records. A path record contains the LID of a device and the
+//! service level of the path to it.
 //!
-//! 1. The engine waits for the reply to one query at a time. If the reply does not arrive within
-//!    [`MANAGER_TIMEOUTS`]`.timeout`, the engine sends the next query. A late reply still counts
-//!    until the grace period ends.
-//! 2. A lost query delays only its own device. The engine sends it up to three times, with pauses.
-//!    Then it sweeps the device without a path record, and starts a new query in a later slot. If
-//!    the subnet manager answers with the status "busy", the engine repeats the query in the same
-//!    way.
-//! 3. After three queries in a row without a reply, the subnet manager counts as *silent*. The
-//!    engine then drops all waiting queries. In a later slot it starts them again. While the subnet
-//!    manager is silent, it sends only one query at a time.
+//! 1. The engine waits for the reply to one query at a time. If there is none within
+//!    [`MANAGER_TIMEOUTS`]`.timeout`, it sends the next query; a late reply still counts until the
+//!    grace period ends.
+//! 2. A lost query delays only its own device. The engine sends it up to three times, with pauses,
+//!    then sweeps the device without a path record and starts a new query in a later slot. It does
+//!    the same if the subnet manager answers with the status "busy".
+//! 3. After three consecutive queries without a reply, the subnet manager counts as *silent*. The
+//!    engine then drops all waiting queries and starts them again in a later slot. As long as the
+//!    subnet manager is silent, it gets only one query at a time.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -27,21 +26,21 @@ use crate::mad::sa::{self, Gid, PathRecord};
 use crate::sweep::inflight::{Purpose, Timeouts, Transaction};
 use crate::time::Instant;
 
-/// Timeouts of a query to the subnet manager. They are longer than those of an agent, because the
+/// Timeouts of a query to the subnet manager. They are longer than those for an agent, because the
 /// subnet manager serves the whole fabric.
 pub(super) const MANAGER_TIMEOUTS: Timeouts = Timeouts {
     timeout: Duration::from_millis(250),
     grace: Duration::from_secs(1),
 };
 
-/// Largest number of queries without a reply. It is also the number of lost queries in a row after
+/// Max number of queries without a reply, and also the number of consecutive lost queries after
 /// which the subnet manager counts as silent.
 pub(super) const MAX_UNANSWERED: usize = 3;
 
 /// Pauses before the second and the third try for a device.
 const BACKOFF: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(1)];
 
-/// Time after which a query may start again if it was dropped or was lost three times.
+/// Time after which a query that was dropped, or lost three times, may start again.
 const RETRY_LATER: Duration = WRONG_DEVICE_INTERVAL;
 
 /// The queries to the subnet manager.
@@ -51,12 +50,12 @@ pub(super) struct Manager {
     pub(super) local: Local,
     /// Devices whose query has not been sent.
     queue: VecDeque<u32>,
-    /// Devices whose query was lost, each with the time at which the query is sent again. Sorted by
-    /// this time.
+    /// Devices whose query was lost, each with the time at which it is sent again; sorted by this
+    /// time.
     retries: VecDeque<(Instant, u32)>,
-    /// Number of queries without a reply whose grace period has not ended.
+    /// Number of unanswered queries whose grace period has not ended.
     unanswered: usize,
-    /// Whether one of the unanswered queries has not reached its timeout.
+    /// Whether a query has been sent whose timeout has not passed.
     waiting: bool,
     /// Number of lost queries since the last reply.
     lost_in_row: usize,
@@ -79,13 +78,12 @@ impl Manager {
         self.unanswered > 0 || !self.queue.is_empty() || !self.retries.is_empty()
     }
 
-    /// Returns whether the last queries were lost.
     fn is_silent(&self) -> bool {
         self.lost_in_row >= MAX_UNANSWERED
     }
 
-    /// Returns whether a query may be sent. Lost queries reduce the permitted number of queries in
-    /// flight, until any query is answered. One query is always permitted.
+    /// Returns whether a query may be sent. Until any query is answered, each lost query reduces
+    /// the number of queries that may be in flight, down to one.
     fn may_send(&self) -> bool {
         let limit = MAX_UNANSWERED.saturating_sub(self.lost_in_row).max(1);
         !self.waiting && self.unanswered < limit
@@ -134,7 +132,6 @@ impl Manager {
         self.waiting &= expired;
     }
 
-    /// Schedules another query for a device at this time.
     fn retry(&mut self, at: Instant, device: u32) {
         let place = self.retries.partition_point(|(other, _)| *other <= at);
         self.retries.insert(place, (at, device));
@@ -210,10 +207,10 @@ impl Engine {
         ))
     }
 
-    /// Handles the end of the grace period of a path query that was sent to this LID. The query or
+    /// Handles the end of the grace period of a path query that was sent to this LID: the query or
     /// its reply was lost.
     pub(super) fn path_query_lost(&mut self, index: u32, lid: Lid, now: Instant) {
-        // The query reached its timeout earlier, so another query may be in flight.
+        // The query has reached its timeout before, so another query may be in flight.
         self.manager.fail(true);
         // A lost query counts only if it was sent to the current subnet manager.
         self.manager.lost_in_row += usize::from(lid == self.manager.local.sm_lid);
@@ -223,7 +220,7 @@ impl Engine {
         self.path_query_failed(index, now);
     }
 
-    /// Handles a query that was lost, or for which the subnet manager was busy. Sends the query
+    /// Handles a query that was lost, or that the busy subnet manager did not answer. Sends it
     /// again after a pause, or ends it after the third try.
     pub(super) fn path_query_failed(&mut self, index: u32, now: Instant) {
         let Some(failed) = self.devices[index as usize].path.fail_query() else {
@@ -236,7 +233,7 @@ impl Engine {
     }
 
     /// Evaluates the reply of the subnet manager. `record` is `None` if the reply has no path
-    /// record, or if the query was not sent.
+    /// record or the query was not sent.
     pub(super) fn take_path(&mut self, index: u32, record: Option<PathRecord>, now: Instant) {
         let path_sl = self.config.path_sl;
         let device = &mut self.devices[index as usize];
@@ -262,7 +259,7 @@ impl Engine {
                 unanswered: true, ..
             } = device.identity.identity
             {
-                // The other device has left the LID. The device that is now at the LID does not
+                // The other device has left the LID, and the device that is there now does not
                 // answer NodeInfo. The engine assumes that it is the planned device.
                 device.identity.identity = Identity::Unverified(None);
                 self.events.push_back(Event::RightDevice(index as usize));

@@ -1,15 +1,15 @@
-//! Verifies the peer of each port of a switch: which device is at the other end of the cable.
+//! Verifies the peer of each switch port: which device is at the other end of the cable.
 //!
-//! The engine sends one request per port and round to the device behind the port
-//! ([`directed`](crate::mad::directed)). It compares the GUID and the port number in the reply with
-//! the plan. So a cable that was moved is reported before there is a new plan.
+//! In each round, the engine sends one request per port to the device behind the port
+//! ([`directed`](crate::mad::directed)). It compares the GUID and the port number in the reply
+//! with the plan, so a moved cable is reported before there is a new plan.
 //!
-//! - Counters are never delayed: these requests are sent only after all ports of the slot are
-//!   settled. A slot sends at most [`PER_SLOT`] of them, with at most [`IN_FLIGHT`] in flight.
-//! - A device that does not answer is not the switch that forwards the request. So these requests
-//!   do not count for the reachability of the switch.
-//! - A peer that does not answer three rounds in a row, for example because it requires an M_Key, is
-//!   queried only in every tenth round.
+//! - Counters are never delayed, because these requests are sent only after all ports of the slot
+//!   are settled. A slot sends at most [`PER_SLOT`] of them, with at most [`IN_FLIGHT`] in flight.
+//! - The device that does not answer is not the switch that forwards the request, so these
+//!   requests do not count for the reachability of the switch.
+//! - A peer that does not answer for three consecutive rounds, for example because it requires an
+//!   M_Key, is queried only in every tenth round.
 //! - Without an agent for this class, no peer is verified.
 
 use std::collections::VecDeque;
@@ -27,16 +27,16 @@ use crate::mad::smp::{NodeInfo, PortInfo};
 use crate::sweep::inflight::{Purpose, Transaction};
 use crate::time::Instant;
 
-/// Largest number of requests in a slot.
+/// Max number of requests in a slot.
 const PER_SLOT: u32 = 16;
 
-/// Largest number of requests in flight.
+/// Max number of requests in flight.
 const IN_FLIGHT: u32 = 4;
 
-/// Number of rounds in a row without a reply after which a peer is queried less often.
+/// Number of consecutive rounds without a reply after which a peer is queried less often.
 const MAX_FAILED: u32 = 3;
 
-/// Number of rounds from query to query of a peer that does not answer.
+/// A peer that does not answer is queried once in this number of rounds.
 const RARELY: u32 = 10;
 
 /// A port of a device: its GUID and its number.
@@ -57,17 +57,17 @@ pub(super) struct Peers {
 /// State of one port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct PeerState {
-    /// Peer in the plan. `None` if the port is not verified.
+    /// Planned peer. `None` if the port is not verified.
     planned: Option<Peer>,
-    /// Another peer that answered last. `None` if the planned peer answered, or no peer.
+    /// Last peer that answered, if it was not the planned one.
     other: Option<Peer>,
-    /// Number of rounds in a row without a reply.
+    /// Number of consecutive rounds without a reply.
     failed: u32,
 }
 
 #[cfg(test)]
 impl Peers {
-    /// Returns the number of rounds in a row without a reply for a port.
+    /// Returns the number of consecutive rounds without a reply for a port.
     pub(super) fn failures_of(&self, port: usize) -> u32 {
         self.ports[port].failed
     }
@@ -75,8 +75,8 @@ impl Peers {
 
 impl Engine {
     /// Sets the planned peer of each port. Without this call, the engine does not verify peers.
-    /// Ports of HCAs are not verified, because an HCA does not forward requests. The port of the
-    /// switch at the other end is.
+    /// Ports of HCAs are not verified, because an HCA does not forward requests; the switch port
+    /// at the other end of the cable is.
     pub fn verify_peers(&mut self, planned: impl IntoIterator<Item = Option<Peer>>) {
         let is_switch =
             |port: usize| self.devices[self.ports[port].device as usize].kind == NodeKind::Switch;
@@ -116,13 +116,13 @@ impl Engine {
         }
     }
 
-    /// Returns whether the slot still has requests to send for peers.
+    /// Returns whether the slot has more requests to send for peers.
     pub(super) fn has_peers_to_query(&self) -> bool {
         !self.peers.due.is_empty() && self.peers.sent_in_slot < PER_SLOT
     }
 
-    /// Writes the next request for a peer into `mad`, and returns its target and TID. Returns `None`
-    /// if no request may be sent now.
+    /// Writes the next request for a peer into `mad` and returns its target and TID. Returns
+    /// `None` if no request may be sent now.
     pub(super) fn next_peer_query(&mut self, now: Instant, mad: &mut Mad) -> Option<(Target, Tid)> {
         let is_time = self.unsettled == 0
             && matches!(
@@ -151,7 +151,7 @@ impl Engine {
                 self.ports[port as usize].num,
             );
             let device = &self.devices[index as usize];
-            // The reply has a meaning only if the planned switch forwards the request.
+            // The reply is meaningful only if the planned switch forwards the request.
             if !device.identity.is_verified() || device.reachability.was_silent() {
                 continue;
             }
@@ -183,7 +183,6 @@ impl Engine {
         None
     }
 
-    /// Evaluates the reply of a peer.
     pub(super) fn take_peer(
         &mut self,
         transaction: &Transaction,

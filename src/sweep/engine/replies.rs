@@ -1,4 +1,4 @@
-//! Evaluates replies: checks each reply against its request, and uses its data.
+//! Checks each reply against its request and uses its data.
 
 use std::time::Duration;
 
@@ -96,7 +96,7 @@ impl Engine {
         let device = &mut self.devices[index as usize];
         let may_go_on = device.flight.answer(transaction.expired);
         if transaction.generation != device.generation {
-            // The request was sent to another LID, or replies to it are not used any more.
+            // The request went to an earlier LID, or its replies are no longer used.
             if may_go_on {
                 self.ready.push_front(index);
             }
@@ -133,15 +133,15 @@ impl Engine {
         }
         let device = &self.devices[index as usize];
         if may_go_on || device.progress.repeat.is_some() && !device.flight.is_suspended() {
-            // The next request goes to the same device, so that the device with the longest service
-            // time is never delayed.
+            // The next request goes to the same device, so that the device with the longest
+            // service time is never delayed.
             self.ready.push_front(index);
         }
         self.settle_discovery(index);
     }
 
-    /// Follows a redirection and stores it. A second redirection is not followed. Returns whether
-    /// the request is sent again.
+    /// Follows a redirection and stores it, unless it is the second one. Returns whether the
+    /// request is sent again.
     fn follow_redirect(&mut self, transaction: &Transaction, mad: &Mad) -> bool {
         let device = &mut self.devices[transaction.device as usize];
         if device.path.redirect.is_some() {
@@ -199,15 +199,14 @@ impl Engine {
         }
     }
 
-    /// Reports a group as unsupported.
     pub(super) fn report_unsupported(&mut self, index: u32, group: u8) {
         let (device, group) = (index as usize, self.config.groups[usize::from(group)]);
         self.events
             .push_back(Event::GroupUnsupported { device, group });
     }
 
-    /// Reports that an agent probably requires a PM_Key. This is the case if its capabilities
-    /// include such a key and it has answered no counters.
+    /// Reports that an agent probably requires a PM_Key: its capabilities include such a key, and
+    /// it has answered no counters.
     pub(super) fn suspect_pm_key(&mut self, index: u32) {
         let device = &mut self.devices[index as usize];
         let can_require = device
@@ -250,7 +249,7 @@ impl Engine {
                     data: *data,
                 };
             }
-            // PortCounters are mandatory (IBA vol. 1, 16.1.3.5). So an agent that refuses them is
+            // PortCounters are mandatory (IBA vol. 1, 16.1.3.5), so an agent that refuses them is
             // not ready yet.
             Err(status)
                 if status.is_unsupported()

@@ -9,8 +9,8 @@ use crate::sweep::inflight::Purpose;
 use crate::time::Instant;
 
 impl Engine {
-    /// Prepares all devices for a slot or a discovery. `passes` is the number of passes over the
-    /// checks of each device.
+    /// Prepares all devices for a slot or a discovery with this number of `passes` over the checks
+    /// of each device.
     pub(super) fn restart(&mut self, now: Instant, passes: u8) {
         self.inflight.clear();
         self.stats.restart(now);
@@ -47,7 +47,7 @@ impl Engine {
         self.start_manager_round(now);
     }
 
-    /// Counts a device as discovered if no check is left and no request is in flight.
+    /// Counts a device as discovered once no check is left and no request is in flight.
     pub(super) fn settle_discovery(&mut self, index: u32) {
         let device = &mut self.devices[index as usize];
         if matches!(self.phase, Phase::Discovery { .. })
@@ -69,7 +69,6 @@ impl Engine {
         )
     }
 
-    /// Stops requesting counters in this slot.
     pub(super) fn stop_requesting(&mut self, now: Instant) {
         let Phase::Slot { requesting, .. } = &mut self.phase else {
             return;
@@ -94,8 +93,7 @@ impl Engine {
         }
     }
 
-    /// Gives a port its final status if all of its requests were sent, and each was answered or
-    /// given up.
+    /// Settles a port if all of its requests were sent and each was answered or given up.
     pub(super) fn settle_if_complete(&mut self, port: u32, now: Instant) {
         if let Some(status) = self.ports[port as usize].slot.result() {
             self.settle(port, status, now);
@@ -115,7 +113,7 @@ impl Engine {
         self.events.push_back(Event::Port(port as usize));
     }
 
-    /// Ends the slot or discovery if nothing is left to wait for.
+    /// Ends the slot or discovery when nothing is left to wait for.
     pub(super) fn finish_if_settled(&mut self, now: Instant) {
         if self.unsettled > 0 || self.phase == Phase::Idle || self.still_waits(now) {
             return;
@@ -144,7 +142,7 @@ impl Engine {
         });
     }
 
-    /// Adapts the window to the share of expired MADs. Devices that did not answer are not counted.
+    /// Adapts the window to the share of expired MADs at devices that answered.
     fn adapt_window(&mut self) {
         let losses = self
             .devices
@@ -157,9 +155,9 @@ impl Engine {
         }
     }
 
-    /// Returns whether a slot must still wait although all of its ports have their final status. It
-    /// waits for checks that are sent or in flight. It also waits for replies of the subnet manager, but for at most
-    /// one grace period.
+    /// Returns whether a slot must wait although all of its ports have their final status: for
+    /// checks that are sent or in flight, and for at most one grace period for replies of the
+    /// subnet manager.
     fn still_waits(&mut self, now: Instant) -> bool {
         let has_peers = self.has_peers_to_query();
         let asks_manager = self.next_manager(now).is_some();
@@ -181,8 +179,8 @@ impl Engine {
         checks || self.manager.is_busy() && *final_wait != FinalWait::Over
     }
 
-    /// Counts expired checks as failed if a slot ends early. Otherwise an unanswered check would be
-    /// repeated in every slot.
+    /// Counts expired checks as failed if a slot ends early; otherwise an unanswered check would
+    /// be repeated in every slot.
     fn give_up_checks(&mut self, now: Instant) {
         while let Some(transaction) = self.inflight.next_in_grace() {
             if matches!(self.phase, Phase::Slot { .. })

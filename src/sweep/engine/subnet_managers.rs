@@ -1,4 +1,4 @@
-//! SMInfo of the subnet managers that the engine can see.
+//! Queries SMInfo of the subnet managers that the engine can find.
 //!
 //! A round queries SMInfo (IBA vol. 1, 14.2.5.13) at these LIDs:
 //!
@@ -6,11 +6,11 @@
 //! - MasterSMLID in the PortInfo of every planned HCA port;
 //! - planned devices whose PortInfo has the bit IsSM.
 //!
-//! The first two are the LIDs of the master. After a failover they can differ for some time.
+//! The first two are the LIDs of the master; after a failover they can differ for some time.
 //!
 //! A query is sent only when a slot has nothing else to send, so it delays no counters. A subnet
-//! manager that does not answer three queries in a row counts as silent. Then the next round starts
-//! at once, because another subnet manager may be the master now.
+//! manager that does not answer three consecutive queries counts as silent. The next round then
+//! starts at once, because another subnet manager may have become the master.
 
 use std::time::Duration;
 
@@ -27,10 +27,10 @@ use crate::mad::smp;
 use crate::sweep::inflight::{Purpose, Transaction};
 use crate::time::Instant;
 
-/// Largest number of LIDs that are queried. A subnet has few subnet managers.
+/// Max number of LIDs that are queried. A subnet has few subnet managers.
 pub(super) const MAX_MANAGERS: usize = 16;
 
-/// Number of queries in a row without an answer after which a subnet manager counts as silent.
+/// Number of consecutive unanswered queries after which a subnet manager counts as silent.
 const MAX_FAILED: u8 = 3;
 
 /// A subnet manager that has answered.
@@ -72,18 +72,18 @@ struct Entry {
     /// The last SMInfo. `None` if no subnet manager ever answered at this LID.
     info: Option<SmInfo>,
     is_answering: bool,
-    /// Number of queries without an answer since the last answer.
+    /// Number of unanswered queries since the last answer.
     failed: u8,
     progress: QueryProgress,
-    /// Whether the LID is one of those of the present round.
+    /// Whether the current round has this LID.
     is_wanted: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum QueryProgress {
-    /// Nothing is to be sent in this round.
+    /// This round has nothing to send.
     Done,
-    /// A query is to be sent.
+    /// A query must be sent.
     Due,
     /// A query may still be answered.
     Sent,
@@ -116,7 +116,6 @@ impl SubnetManagers {
         self.due = Instant::ZERO;
     }
 
-    /// Adds a LID to the present round.
     fn want(&mut self, lid: Lid) {
         if !lid.is_unicast() {
             return;
@@ -136,11 +135,11 @@ impl SubnetManagers {
         }
     }
 
-    /// Returns the change of the master if another one answers as master. `local` is the LID of the
-    /// master of the sending port.
+    /// Returns the change of the master if another subnet manager now answers as master. `local`
+    /// is the LID of the sending port's master.
     ///
-    /// The master at `local` counts. If there is none, the last known master stays the master as
-    /// long as it answers as such.
+    /// The master at `local` takes precedence. If none answers there, the last known master stays
+    /// the master as long as it answers as such.
     fn settle_master(&mut self, local: Lid) -> Option<(ManagerPort, ManagerPort)> {
         let is_master = |entry: &&Entry| {
             entry.is_answering && entry.info.is_some_and(|info| info.state == SmState::Master)
@@ -180,7 +179,7 @@ impl Engine {
         self.subnet_managers.changes
     }
 
-    /// Starts a slot: starts a round if one is due.
+    /// Starts a round at the start of a slot, if one is due.
     pub(super) fn start_manager_round(&mut self, now: Instant) {
         let Some(every) = self.config.managers_every else {
             return;
@@ -196,7 +195,7 @@ impl Engine {
             .iter_mut()
             .filter(|entry| entry.progress == QueryProgress::Sent)
         {
-            // The slot in which the query was sent was too short for its answer.
+            // The slot in which the query was sent ended before the answer arrived.
             entry.progress = QueryProgress::Due;
         }
         if now < managers.due || !matches!(self.phase, Phase::Slot { .. }) {
@@ -243,7 +242,7 @@ impl Engine {
             .for_each(|entry| entry.progress = QueryProgress::Due);
     }
 
-    /// Returns the entry that is queried next, if it may be queried now.
+    /// Returns the index of the entry to query next, if it may be queried now.
     pub(super) fn next_manager(&mut self, now: Instant) -> Option<usize> {
         let is_idle = matches!(
             self.phase,
@@ -298,8 +297,7 @@ impl Engine {
         Some((Target::subnet_management(lid, self.config.grace), tid))
     }
 
-    /// Evaluates the answer to a query for SMInfo. A port without a subnet manager refuses the
-    /// query.
+    /// Evaluates the answer to an SMInfo query. A port without a subnet manager refuses the query.
     pub(super) fn take_sm_info(&mut self, index: u32, answer: Result<&Data, MadStatus>) {
         let Ok(data) = answer else {
             return self.manager_failed(index);
@@ -319,8 +317,7 @@ impl Engine {
         self.settle_master();
     }
 
-    /// Counts a query for SMInfo without an answer. Sends it again, or marks the subnet manager as
-    /// silent.
+    /// Counts an unanswered SMInfo query. Sends it again, or marks the subnet manager as silent.
     pub(super) fn manager_failed(&mut self, index: u32) {
         let Some(entry) = self.subnet_managers.entries.get_mut(index as usize) else {
             return;
@@ -339,8 +336,8 @@ impl Engine {
         }
     }
 
-    /// Handles a query for SMInfo that was not sent, or was lost with the transport. It is sent in
-    /// the next round.
+    /// Handles an SMInfo query that was not sent or was lost with the transport. The next round
+    /// sends it.
     pub(super) fn manager_not_asked(&mut self, index: u32) {
         if let Some(entry) = self.subnet_managers.entries.get_mut(index as usize) {
             entry.progress = QueryProgress::Done;

@@ -1,11 +1,10 @@
 //! Selects the next request to a device: first the checks of the device, then the counters of its
 //! ports.
 //!
-//! The checks have this order: capabilities (ClassPortInfo), identity (NodeInfo), optional
-//! attributes (PortSamplesControl), links (PortInfo, PortInfoExtended). After them comes one probe
-//! for each optional group whose presence is not known. Most slots have no checks. A discovery,
-//! which runs before the first slot, repeats the checks several times. A slot makes each check
-//! once.
+//! The checks have a fixed order: capabilities (ClassPortInfo), identity (NodeInfo), optional
+//! attributes (PortSamplesControl), links (PortInfo, PortInfoExtended), and one probe for each
+//! optional group whose presence is unknown. Most slots have no checks. A slot makes each check
+//! once, and the discovery before the first slot repeats them several times.
 
 use ibnet_record::Status;
 use ibnet_record::attributes::Group;
@@ -21,7 +20,7 @@ use crate::mad::smp;
 use crate::sweep::inflight::Purpose;
 use crate::time::Instant;
 
-/// Number of the first step of a pass over the checks. A pass has this step and the next two, then
+/// Index of the first step in a pass over the checks. A pass has this step and the next two, then
 /// two steps for each port, and then one step for each group.
 const CAPABILITIES: u32 = 0;
 const IDENTITY: u32 = 1;
@@ -29,12 +28,10 @@ const SAMPLING: u32 = 2;
 const SWITCH_MASK: u32 = 3;
 const LINKS: u32 = 4;
 
-/// Returns a query to the performance management agent.
 fn pma_query(attribute: u16, port: Option<PortNum>) -> Query {
     Query::Pma(pma::Query { attribute, port })
 }
 
-/// Returns a query to subnet management.
 fn smp_query(attribute: u16, port: PortNum) -> Query {
     Query::Smp(smp::Query { attribute, port })
 }
@@ -49,7 +46,8 @@ impl Engine {
             return Some((query, purpose));
         }
         // In a slot, the checks of identity and capabilities come before the counters. All other
-        // checks follow them, so that slow or silent subnet management does not delay counters.
+        // checks come after them, so that slow or silent subnet management does not delay
+        // counters.
         let in_slot = matches!(self.phase, Phase::Slot { .. });
         if let Some(check) = self.next_check(index, if in_slot { SWITCH_MASK } else { u32::MAX }) {
             return Some(check);
@@ -60,7 +58,6 @@ impl Engine {
         self.next_check(index, u32::MAX)
     }
 
-    /// Returns the address to which a request goes.
     pub(super) fn target(&self, index: u32, query: &Query) -> Target {
         let (path, config) = (&self.devices[index as usize].path, &self.config);
         let general = Target::general(
@@ -74,7 +71,7 @@ impl Engine {
                 Target::subnet_management(path.lid, config.grace)
             }
             (Query::Pma(_), Some(redirect)) => {
-                // If a redirection has queue pair 0, queue pair 1 is used.
+                // Queue pair 0 in a redirection means queue pair 1.
                 let qp = if redirect.qp == 0 {
                     general.qp
                 } else {
@@ -150,9 +147,8 @@ impl Engine {
         self.settle_if_complete(port, now);
     }
 
-    /// Settles the ports of a device that are not queried any more in this slot: they get their
-    /// final status. A partly queried port first waits for its requests in flight. The next slot
-    /// starts with the skipped ports.
+    /// Settles the ports of a device that are not queried any more in this slot. A partly queried
+    /// port first waits for its requests in flight. The next slot starts with the skipped ports.
     pub(super) fn leave_ports(&mut self, index: u32, status: Status, now: Instant) {
         let progress = &mut self.devices[index as usize].progress;
         progress.passes = 0;
@@ -175,8 +171,8 @@ impl Engine {
         }
     }
 
-    /// Drops the request that is repeated after a redirection. Its port is settled with the replies
-    /// that have been received so far.
+    /// Drops the request that a redirection repeats. Its port is settled with the replies received
+    /// so far.
     pub(super) fn drop_repeat(&mut self, index: u32, now: Instant) {
         if let Some((_, Purpose::Counters { port, .. })) =
             self.devices[index as usize].progress.repeat.take()
@@ -189,7 +185,7 @@ impl Engine {
     }
 
     /// Returns whether the next request to a device may be an SMP. The step of the next due check
-    /// is not known yet. So the result is true for all steps up to the last SMP of a pass.
+    /// is not known yet, so the result is true for all steps up to the last SMP of a pass.
     pub(super) fn next_is_smp(&self, index: u32) -> bool {
         let device = &self.devices[index as usize];
         let (step, links) = (device.progress.step, LINKS + 2 * device.ports.len() as u32);
@@ -202,7 +198,7 @@ impl Engine {
                 || device.links.reading && step < links && !counters_first)
     }
 
-    /// Returns the next check of a device that is due, and whose step is before `end_step`.
+    /// Returns the next due check of a device whose step is before `end_step`.
     fn next_check(&mut self, index: u32, end_step: u32) -> Option<(Query, Purpose)> {
         loop {
             let device = &mut self.devices[index as usize];
@@ -213,8 +209,8 @@ impl Engine {
                 + 2 * (device.ports.end - device.ports.start)
                 + self.config.groups.len() as u32;
             if device.progress.step >= end {
-                // The links of a switch cannot be interpreted without the mask of its port 0. So
-                // this mask is requested in every pass.
+                // The links of a switch cannot be interpreted without the mask of its port 0, so
+                // every pass requests this mask.
                 let mask_is_missing =
                     device.kind == NodeKind::Switch && device.links.switch_mask.is_none();
                 device.links.reading &= mask_is_missing && device.progress.passes > 1;
@@ -229,13 +225,12 @@ impl Engine {
         }
     }
 
-    /// Returns the check of a step, if it is due.
     fn check(&mut self, index: u32, step: u32) -> Option<(Query, Purpose)> {
         let in_discovery = matches!(self.phase, Phase::Discovery { .. });
         let device = &mut self.devices[index as usize];
-        // If another device answers at the LID, only the identity is queried. After a slot without
-        // any answer, this also holds until the device answers, because another device may now have
-        // the LID.
+        // If another device answers at the LID, only the identity is queried. The same applies
+        // after a slot without any answer, until the device answers, because another device may
+        // now have the LID.
         let is_wrong = device.identity.is_wrong();
         let was_silent = device.reachability.was_silent()
             && !device.reachability.has_answered()
@@ -281,7 +276,7 @@ impl Engine {
     }
 
     /// Returns the request for a link check of a port: PortInfo in even steps, PortInfoExtended in
-    /// odd steps.
+    /// odd ones.
     fn link_check(&mut self, index: u32, step: u32) -> Option<(Query, Purpose)> {
         let device = &mut self.devices[index as usize];
         if !device.links.reading {
@@ -308,7 +303,6 @@ impl Engine {
         })
     }
 
-    /// Returns the probe of a group, if the group has to be probed.
     fn probe(&mut self, index: u32, group: u8) -> Option<(Query, Purpose)> {
         let device = &mut self.devices[index as usize];
         if !device.groups.needs_probe(group) {

@@ -1,12 +1,11 @@
-//! A query of one port, outside of a sweep.
+//! Queries one port outside of a sweep.
 //!
-//! This module does not use the engine. A [`Client`] sends one request after another, and waits for
-//! each reply. It does not request groups that the device does not have. The masks of the device
-//! decide this, as in a sweep. For each group without a reply, [`QueryResult::missing`] returns the
-//! reason.
+//! This module does not use the engine: a [`Client`] sends one request after another and waits for
+//! each reply. As in a sweep, groups that the device does not have by its masks are not requested.
+//! [`QueryResult::missing`] returns the reason for each group without a reply.
 //!
-//! There are two forms of output: the text of `perfquery` ([`QueryResult::text`]), and the record
-//! of a sweep ([`QueryResult::record`]).
+//! The output has two forms: the text of `perfquery` ([`QueryResult::text`]) and the record of a
+//! sweep ([`QueryResult::record`]).
 
 use std::fmt;
 use std::time::Duration;
@@ -41,8 +40,8 @@ pub struct PortQuery {
     pub port: PortNum,
     /// Counter groups.
     pub groups: GroupList,
-    /// Whether a record is needed. For a record, the identity and the link of the device are
-    /// queried too.
+    /// Whether a record is needed. If it is, the identity and the link of the device are queried
+    /// too.
     pub record: bool,
 }
 
@@ -51,7 +50,7 @@ pub trait Client {
     /// Error of the transport.
     type Error;
 
-    /// Sends a request, repeatedly if needed, and waits for the reply.
+    /// Sends a request, again if there is no reply, and waits for the reply.
     ///
     /// # Errors
     /// Returns an error if the transport is lost.
@@ -123,14 +122,14 @@ pub struct QueryResult {
     sampling: Option<Sampling>,
     info: Option<NodeInfo>,
     name: String,
-    /// PortInfo of the port, and the CapabilityMask that shows which of its speeds are valid.
+    /// PortInfo of the port, and the CapabilityMask that belongs to it.
     link: Option<(PortInfo, u32)>,
     rs_fec: Option<bool>,
-    /// Replies, by position of the group.
+    /// Replies, by index of the group.
     counters: Vec<Answer>,
-    /// Reasons for missing groups, by position of the group.
+    /// Reasons for missing groups, by index of the group.
     missing: Vec<Option<Missing>>,
-    /// Number of MADs that were sent for counters, counted as in a sweep.
+    /// Number of MADs sent for counters, counted as in a sweep.
     mads: u32,
     /// Sum of the round trips of these MADs.
     rtt: Duration,
@@ -153,7 +152,7 @@ pub fn run<C: Client>(query: PortQuery, client: &mut C) -> Result<QueryResult, C
     let class_port_info = client.request(&performance(CLASS_PORT_INFO.id, None))?;
     match class_port_info.answer {
         Ok((_, data)) => result.capabilities = Some(Capabilities::parse(&data)),
-        // ClassPortInfo is mandatory. An agent that does not answer it will not answer other
+        // ClassPortInfo is mandatory, so an agent that does not answer it will not answer other
         // requests.
         Err(reason @ (NoAnswer::Silent | NoAnswer::NotSent(_))) => {
             result.missing.fill(Some(Missing::NoAnswer(reason)));
@@ -313,8 +312,8 @@ impl QueryResult {
             .filter_map(|(group, missing)| Some((*group, (*missing)?)))
     }
 
-    /// Returns whether the counters of lanes are not shown. Their meaning depends on the error
-    /// correction of the port, which may be unknown.
+    /// Returns whether the counters of lanes are left out, because the error correction of the
+    /// port, on which their meaning depends, may be unknown.
     pub fn is_fec_unknown(&self) -> bool {
         let place = self
             .query
@@ -361,8 +360,8 @@ impl QueryResult {
         text
     }
 
-    /// Returns the record of the port, with its line feed. Returns `None` if NodeInfo was not
-    /// answered, because a record needs the GUID.
+    /// Returns the record of the port with its line feed, or `None` if NodeInfo was not answered,
+    /// because a record needs the GUID.
     ///
     /// `ts` is the time of the last reply in nanoseconds since 1970. `slot` is the slot at this
     /// time.
@@ -459,7 +458,7 @@ impl QueryResult {
             at: self.at,
             mad_status: self.failures().filter_map(status_of).last(),
             errno: self.failures().filter_map(errno_of).last(),
-            // The agent of an HCA can answer for several ports. So the GUID may belong to another
+            // The agent of an HCA can answer for several ports, so the GUID may belong to another
             // port than the queried one.
             verified: self.is_switch() || info.local_port == self.query.port,
             capabilities: self.capabilities,

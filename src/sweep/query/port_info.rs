@@ -1,4 +1,4 @@
-//! A query of PortInfo, and its text for people.
+//! Queries PortInfo and prints it for people.
 
 use std::fmt::Write;
 
@@ -9,12 +9,12 @@ use crate::mad::port_info::PRINTED;
 use crate::mad::query::Query;
 use crate::mad::smp::{self, IS_EXTENDED_SPEEDS_SUPPORTED, NodeInfo, PortInfo};
 
-/// Queries PortInfo of a port. Returns the text: a heading, and one line for each field in the
-/// format of `smpquery portinfo`. The first line after the heading has the width and the speed of
-/// the link in the words of `ibnetdiscover`.
+/// Queries PortInfo of a port and returns it as text: a heading, and one line for each field in
+/// the format of `smpquery portinfo`. The first line after the heading has the width and the speed
+/// of the link in the notation of `ibnetdiscover`.
 ///
 /// # Errors
-/// The outer error is that of a lost transport. The inner one is the reason for a missing answer.
+/// The outer error is a lost transport. The inner error is the reason for a missing answer.
 pub fn port_info<C: Client>(
     lid: Lid,
     port: PortNum,

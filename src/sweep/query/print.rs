@@ -1,10 +1,10 @@
 //! Prints one group of one port in the format of `perfquery`.
 //!
-//! The output has a heading, and then one line per field. A line has the name, dots up to a fixed
-//! column, and the value as in the MAD. So data counters are in words of 4 octets.
+//! The output is a heading, followed by one line per field: the name, dots up to a fixed column,
+//! and the value as in the MAD, so data counters are in words of 4 bytes.
 //!
-//! `tests/ibsim/query.rs` compares the output with `perfquery` line by line. The only difference is
-//! QP1Dropped. In this field, `perfquery` prints the octets of VL15Dropped.
+//! `tests/ibsim/query.rs` compares the output with `perfquery` line by line. The only difference
+//! is QP1Dropped, for which `perfquery` prints the bytes of VL15Dropped.
 
 use std::fmt::Write;
 
@@ -17,7 +17,7 @@ use crate::mad::pma::{Bits, Capabilities, Data};
 /// Column of the values, counted from 0.
 const COLUMN: usize = 33;
 
-/// Port whose counters are printed, with the data that determines the meaning of the counters.
+/// Port whose counters are printed, with the properties on which their meaning depends.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Source {
     pub(super) lid: Lid,
@@ -49,7 +49,7 @@ pub(super) fn group(group: Group, source: &Source, data: &Data, text: &mut Strin
     }
 }
 
-/// Returns the layout with which the octets of a group are decoded.
+/// Returns the layout for decoding the bytes of a group.
 fn view(group: Group, source: &Source) -> &'static Attribute {
     let is_rs_fec = source.rs_fec == Some(true)
         && source
@@ -91,8 +91,8 @@ fn heading(group: Group, view: &Attribute, source: &Source, text: &mut String) {
 
 /// Returns the fields of a layout that are printed, in their order.
 fn fields(group: Group, view: &'static Attribute, source: &Source) -> Vec<&'static Field> {
-    // OpCode is not printed, because it only repeats the request. In PortSamplesControl it is a
-    // setting of the agent, so it is printed.
+    // OpCode is not printed, because it only repeats the request. In PortSamplesControl, however,
+    // it is a setting of the agent.
     let mut fields: Vec<&Field> = view
         .fields
         .iter()
@@ -101,7 +101,7 @@ fn fields(group: Group, view: &'static Attribute, source: &Source) -> Vec<&'stat
     let known = source.capabilities.unwrap_or_default();
     match group {
         Group::Extended => {
-            // CounterSelect2 belongs to the error counters. They come after the traffic counters.
+            // CounterSelect2 belongs to the error counters, which come after the traffic counters.
             let is_of_errors = |field: &&Field| {
                 field.needs == Needs::ExtendedErrors || field.name == "CounterSelect2"
             };
@@ -138,8 +138,8 @@ fn line(field: &Field, index: u8, raw: u64, text: &mut String) {
     };
 }
 
-/// Returns whether a field is printed in hexadecimal. These are masks, selects and codes.
-/// PortSelect is a port number, so it is printed in decimal.
+/// Returns whether a field is printed in hexadecimal, as masks, selects and codes are. PortSelect
+/// is a port number and therefore decimal.
 fn is_in_hex(field: &Field) -> bool {
     let codes = ["OpCode", "Tick", "Tag"];
     field.name.contains("Mask")

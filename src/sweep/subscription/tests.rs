@@ -167,7 +167,7 @@ fn refusal_and_silence_are_reported_once_and_tried_again_after_a_minute() {
     }
     assert_eq!((tries, reported), (6, vec![(4, Condition::Silent(Lid(1)))]));
     assert_eq!(sent(&mut silent, at(64)).len(), 2);
-    // A request may have arrived although no answer came back. So it is withdrawn.
+    // A request without an answer may have arrived, so it is withdrawn.
     silent.withdraw(at(65));
     let mut tries = 0;
     for time in 65..80 {

@@ -1,4 +1,4 @@
-//! A clock for simulated time. It advances only when its driver waits.
+//! A clock for simulated time, which advances only when its driver waits.
 
 use std::io;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -11,8 +11,9 @@ use crate::time::Instant;
 
 /// Virtual time, shared by all clones of the clock.
 ///
-/// Waiting takes no time: the clock jumps to the end of the wait. Background jobs run immediately.
-/// Their results are available after the time that [`set_job_time`](Self::set_job_time) sets.
+/// Waiting takes no time, because the clock jumps to the end of the wait. Background jobs run
+/// immediately, and their results are available after the time that
+/// [`set_job_time`](Self::set_job_time) sets.
 #[derive(Clone, Debug, Default)]
 pub struct VirtualClock(Arc<Shared>);
 
@@ -29,25 +30,25 @@ struct Shared {
     lossy_pauses: AtomicU64,
 }
 
-/// A pause of the whole host. During the pause nothing is sent or read, and no timeout is handled.
+/// A pause of the whole host, in which nothing is sent or read and no timeout is handled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pause {
     /// Start of the pause. It begins when the clock reaches or passes this instant.
     pub from: Instant,
-    /// Length of the pause on the monotonic clock. It is 0 if this clock stands still.
+    /// Length of the pause on the monotonic clock: 0 if this clock stands still during the pause.
     pub time: Duration,
     /// Whether all replies in transit are lost, as on a host that was suspended.
     pub lossy: bool,
 }
 
 impl VirtualClock {
-    /// Sets the difference of the wall clock (nanoseconds since 1970) from the monotonic clock.
+    /// Sets the wall clock: its difference from the monotonic clock, in nanoseconds since 1970.
     pub fn set_wall_offset(&self, nanos: i64) {
         self.0.wall_offset.store(nanos, Ordering::Relaxed);
     }
 
-    /// Sets the time that a later [job](Clock::start), or a later run of a
-    /// [repeated job](Clock::repeat), takes. At first this time is zero.
+    /// Sets the time that later [jobs](Clock::start) and runs of a [repeated job](Clock::repeat)
+    /// take. It is zero at first.
     pub fn set_job_time(&self, time: Duration) {
         self.0.job_time.store(nanos(time), Ordering::Relaxed);
     }
@@ -57,8 +58,8 @@ impl VirtualClock {
         *self.0.pause.lock().unwrap_or_else(PoisonError::into_inner) = Some(pause);
     }
 
-    /// Moves the clock to this instant. If the host pauses there, moves it to the end of the pause.
-    /// The clock never goes back.
+    /// Moves the clock to this instant or, if the host pauses there, to the end of the pause. The
+    /// clock never goes back.
     pub fn advance_to(&self, instant: Instant) {
         let mut now = self.now().max(instant);
         let mut pause = self.0.pause.lock().unwrap_or_else(PoisonError::into_inner);
@@ -106,8 +107,8 @@ impl Clock for VirtualClock {
         self.advance_to(self.now() + time);
     }
 
-    /// Jumps to the end of the wait. If the wait has no end, it waits in real time for `wake`, and
-    /// the virtual clock stands still.
+    /// Jumps to the end of the wait. A wait without an end waits for `wake` in real time, and the
+    /// virtual clock stands still.
     fn wait(&self, wake: &Wake, seen: u64, until: Option<Instant>) {
         match until {
             Some(until) if wake.count() == seen => self.advance_to(until),

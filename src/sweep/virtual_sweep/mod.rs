@@ -1,7 +1,7 @@
-//! A sweep in virtual time (simulated time). It runs the loop of the driver on a simulated fabric,
-//! without waiting.
+//! Sweeps in virtual (simulated) time: runs the loop of the driver on a simulated fabric, without
+//! waiting.
 //!
-//! The time jumps from one completion or timeout of a MAD to the next. So a test can run one hour
+//! The time jumps from one completion or timeout of a MAD to the next, so a test can run one hour
 //! of a large fabric. Two runs with the same fabric, options and seed are identical.
 //!
 //! [`VirtualSweep`] runs slots without records. A [`Driver`](super::driver::Driver) with a
@@ -25,7 +25,7 @@ mod transport;
 pub use clock::{Pause, VirtualClock};
 pub use transport::VirtualTransport;
 
-/// Longest time of the discovery.
+/// Max duration of the discovery.
 const DISCOVERY: Duration = Duration::from_secs(10);
 
 /// An engine with a transport in virtual time. The default transport is the simulated fabric.
@@ -57,7 +57,7 @@ pub fn all_linked_ports(fabric: &Fabric) -> Vec<DevicePlan> {
 }
 
 impl VirtualSweep {
-    /// Returns a sampler of these devices at time zero.
+    /// Creates a sampler of these devices at time zero.
     pub fn new(
         fabric: Arc<Mutex<SimFabric>>,
         plan: &[DevicePlan],
@@ -84,7 +84,7 @@ impl VirtualSweep {
 }
 
 impl<T: Transport> VirtualSweep<T> {
-    /// Returns a sampler with this transport. The transport must move this clock in
+    /// Creates a sampler with this transport, which must move this clock in
     /// [`recv`](Transport::recv).
     pub fn with_transport(
         transport: T,

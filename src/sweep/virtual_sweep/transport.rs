@@ -1,4 +1,4 @@
-//! A transport to the simulated fabric, in simulated (virtual) time.
+//! A transport to the simulated fabric, in virtual (simulated) time.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::mad::transport::{Locator, Transport, TransportError};
 use crate::sweep::driver::Clock;
 use crate::time::Instant;
 
-/// A sender on the simulated fabric. To receive, it moves the clock to the next completion.
+/// A sender on the simulated fabric. Receiving moves the clock to the next completion.
 #[derive(Debug)]
 pub struct VirtualTransport {
     fabric: Arc<Mutex<SimFabric>>,
@@ -23,7 +23,7 @@ pub struct VirtualTransport {
 }
 
 impl VirtualTransport {
-    /// Returns a sender without faults. The seed determines which replies have faults.
+    /// Creates a sender without faults. The seed determines which replies will have faults.
     pub fn new(fabric: Arc<Mutex<SimFabric>>, clock: VirtualClock, seed: u64) -> Self {
         let client = Faulty::new(Client::new(Arc::clone(&fabric)), seed);
         Self {

@@ -1,5 +1,5 @@
-//! The performance management agent of a simulated device. It reads the MAD of a request and
-//! returns the MAD of the reply.
+//! The performance management agent of a simulated device, which turns the MAD of a request into
+//! the MAD of the reply.
 
 use ibnet_record::attributes::sampling::PORT_SAMPLES_CONTROL;
 use ibnet_record::attributes::{Attribute, Field, Group};
@@ -13,13 +13,12 @@ use crate::mad::pma::{
 };
 use crate::mad::{MAD_LEN, Mad};
 
-/// The counters of one port at one instant. All counters that are not in this struct are zero in
-/// the simulator.
+/// The counters of one port at one instant. All other counters are zero in the simulator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counters {
-    /// Transmitted words of 4 octets.
+    /// Transmitted words of 4 bytes.
     pub xmit_words: u64,
-    /// Received words of 4 octets.
+    /// Received words of 4 bytes.
     pub rcv_words: u64,
     /// Transmitted packets, all of them unicast.
     pub xmit_packets: u64,
@@ -64,7 +63,7 @@ fn source(field: &Field) -> Option<Source> {
         "PortRcvData" => |counters| counters.rcv_words,
         "PortXmitPkts" | "PortUnicastXmitPkts" => |counters| counters.xmit_packets,
         "PortRcvPkts" | "PortUnicastRcvPkts" => |counters| counters.rcv_packets,
-        // All traffic uses SL 0 and VL 0. So only the first value of an array is set.
+        // All traffic uses SL 0 and VL 0, so only the first value of an array is set.
         "XmtDataSL" => |counters| counters.xmit_words,
         "RcvDataSL" => |counters| counters.rcv_words,
         "PortXmitWait" | "PortVLXmitWait" => |counters| counters.xmit_wait,
@@ -98,7 +97,7 @@ fn has(attribute: &Attribute, capabilities: Capabilities) -> bool {
 }
 
 /// Answers a request of performance management. Returns `None` for another class, version or
-/// method: a real device does not answer such a request, because it has no agent for it.
+/// method, because a real device has no agent for it and does not answer.
 ///
 /// `agent` has the capabilities and the Tick of the agent. `counters` returns the counters of a
 /// port, or `None` if the agent has no such port.
@@ -159,7 +158,7 @@ fn body(
     let Some(counters) = counters(port) else {
         return (MadStatus::INVALID_VALUE, data);
     };
-    // The first octets of the reply repeat those of the request, such as PortSelect.
+    // The first bytes of the reply, such as PortSelect, repeat those of the request.
     data[4..].fill(0);
     if attribute.id == PORT_SAMPLES_CONTROL.id {
         Sampling {

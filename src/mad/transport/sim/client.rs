@@ -15,11 +15,11 @@ use crate::mad::{MAD_LEN, Mad};
 use crate::time::Instant;
 use crate::topology::{Device, DeviceId};
 
-/// A sender on a simulated fabric, with the completions that it has not taken yet.
+/// A sender on a simulated fabric, with its completions that were not taken yet.
 #[derive(Debug)]
 pub struct Client {
     pub(super) fabric: Arc<Mutex<SimFabric>>,
-    /// Completions that are not taken yet, by time. The number distinguishes completions of one
+    /// Completions that were not taken yet, by time. The number distinguishes completions of one
     /// instant.
     pub(super) pending: BTreeMap<(Instant, u64), Pending>,
     /// Number of completions that were ever scheduled.
@@ -125,7 +125,7 @@ impl Client {
     }
 }
 
-/// Returns the address of a sender. Without a device it is on the device of the subnet manager.
+/// Returns the address of a sender: on this device, or else on the device of the subnet manager.
 fn local(fabric: &Mutex<SimFabric>, device: Option<DeviceId>) -> Local {
     let fabric = fabric.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(manager) = fabric.manager else {
@@ -149,7 +149,7 @@ fn local(fabric: &Mutex<SimFabric>, device: Option<DeviceId>) -> Local {
 #[derive(Debug)]
 pub struct SimTransport {
     client: Client,
-    /// The device of the sender. `None`: the device of the subnet manager.
+    /// The device of the sender. `None` stands for the device of the subnet manager.
     device: Option<DeviceId>,
     /// Whether the transport receives the reports of the subnet manager.
     takes_reports: bool,
@@ -165,7 +165,7 @@ impl SimTransport {
         }
     }
 
-    /// Moves the sender to the HCA of a host. It stays where it is if the fabric has no such host.
+    /// Moves the sender to the HCA of a host, if the fabric has this host.
     #[must_use]
     pub fn of_host(mut self, host: &str) -> Self {
         let sim = self
@@ -184,8 +184,8 @@ impl SimTransport {
         self
     }
 
-    /// Creates a transport that also receives the reports of the subnet manager. A report goes to
-    /// only one of the transports that share a fabric.
+    /// Creates a transport that also receives the reports of the subnet manager. If several
+    /// transports share a fabric, a report goes to only one of them.
     pub fn for_reports(fabric: Arc<Mutex<SimFabric>>) -> Self {
         Self {
             client: Client::new(fabric),
@@ -194,7 +194,6 @@ impl SimTransport {
         }
     }
 
-    /// Takes the next report.
     fn report(&self, mad: &mut Mad) -> Option<Completion> {
         let mut fabric = self
             .client

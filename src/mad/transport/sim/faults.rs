@@ -1,7 +1,7 @@
 //! Faults of replies: late, duplicated or forged replies, and replies that are lost in a full
 //! receive queue.
 //!
-//! [`Faulty`] wraps a [`Client`] of the simulated fabric. The same faults, seed and traffic give
+//! [`Faulty`] wraps a [`Client`] of the simulated fabric; the same faults, seed and traffic give
 //! the same result. [`SimFabric`](super::SimFabric) simulates the faults of requests and of
 //! devices.
 
@@ -15,7 +15,7 @@ use crate::mad::Mad;
 use crate::mad::exchange::{Completion, Local, Outcome, Target};
 use crate::time::Instant;
 
-/// Faults of replies. Shares are from 0 to 1. By default there is no fault.
+/// Faults of replies, as shares from 0 to 1. By default there are none.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Faults {
     /// Share of replies that are delayed by [`delay`](Self::delay).
@@ -55,16 +55,16 @@ pub enum Defect {
 /// A receive queue that accepts a limited number of replies in a period and drops the others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReceiveQueue {
-    /// Largest number of replies in a period.
+    /// Max number of replies in a period.
     pub capacity: usize,
     /// Length of the period.
     pub within: Duration,
 }
 
-/// Octets of the common MAD header.
+/// Length of the common MAD header in octets.
 const HEADER_LEN: usize = 24;
 
-/// The octet that fills forged replies.
+/// The byte that fills forged replies.
 const FORGED_OCTET: u8 = 0xa5;
 
 /// A sender whose replies have faults.
@@ -151,7 +151,7 @@ impl Faulty {
         }
     }
 
-    /// Drops all replies that have not arrived yet. This happens if a host is suspended.
+    /// Drops all replies that have not arrived yet, as when a host is suspended.
     pub fn lose_all(&mut self) {
         for (at, pending) in std::mem::take(&mut self.client.pending)
             .into_iter()
@@ -207,10 +207,10 @@ impl Pending {
 }
 
 impl Defect {
-    /// Returns a forged reply. A forger that saw the request can send such a reply.
+    /// Returns a forged reply, as a forger could send it that saw the request.
     fn forge(self, reply: &Pending, slid: Lid) -> Pending {
         let mut mad = reply.mad;
-        // The port number is not changed. A wrong port would be a second defect.
+        // The port number stays, because a wrong port would be a second defect.
         mad[68..].fill(FORGED_OCTET);
         let (mut from, mut len) = (slid, mad.len());
         match self {

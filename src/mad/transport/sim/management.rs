@@ -92,8 +92,8 @@ pub(super) fn manage_peer(fabric: &SimFabric, id: DeviceId, request: &Mad) -> Op
 }
 
 impl SimFabric {
-    /// Starts a subnet manager on a device, or changes its SMInfo. `None` ends it. A subnet manager
-    /// in the state [`SmState::Master`] becomes the one of all ports.
+    /// Starts a subnet manager on a device, or changes its SMInfo; `None` ends it. A subnet
+    /// manager in the state [`SmState::Master`] becomes the subnet manager of all ports.
     pub fn set_subnet_manager(&mut self, id: DeviceId, info: Option<SmInfo>) {
         if info.is_some_and(|info| info.state == SmState::Master) {
             self.manager = Some(id);
@@ -109,7 +109,7 @@ impl SimFabric {
         self.refuses_subscriptions = true;
     }
 
-    /// Handles a request for or the end of a subscription. Returns `None` for another request.
+    /// Subscribes to a trap or ends a subscription. Returns `None` for another request.
     pub(super) fn subscribe(&mut self, request: &Mad) -> Option<Mad> {
         let InformInfo { trap, subscribe } = InformInfo::parse(request)?;
         match subscribe && !self.refuses_subscriptions {
@@ -164,8 +164,8 @@ pub(super) fn administer(fabric: &SimFabric, request: &Mad) -> Option<Mad> {
     Some(reply)
 }
 
-/// Returns the NodeInfo of a device. The net file has no device ID. So a switch gets the device ID
-/// of a Quantum switch, and an HCA gets that of a ConnectX-6.
+/// Returns the NodeInfo of a device. The net file has no device ID, so a switch gets the device ID
+/// of a Quantum switch, and an HCA that of a ConnectX-6.
 fn node_info(fabric: &SimFabric, id: DeviceId) -> NodeInfo {
     let device = fabric.fabric.device(id);
     let device_id = if device.kind == NodeKind::Switch {

@@ -1,19 +1,20 @@
-//! A simulated fabric. It is built from a net file.
+//! A simulated fabric, built from a net file.
 //!
-//! The simulator answers whole MADs. So a sweep encodes requests and decodes replies as on a real
-//! fabric. The simulator has these parts:
+//! The simulator answers whole MADs, so a sweep encodes requests and decodes replies as on a real
+//! fabric. It simulates the following:
 //!
-//! - A device answers its requests one after another. One request takes about 50 us on a switch and
-//!   about 25 us on an HCA, with a random variation.
+//! - A device answers its requests one after another. One request takes about 50 us on a switch
+//!   and about 25 us on an HCA, with a random variation.
 //! - Simulated [`traffic`] uses the links. One end of a link receives the data that the other end
 //!   transmits.
 //! - Devices answer NodeInfo and PortInfo, and a subnet manager answers path queries.
-//! - Requests and devices can have faults. MADs are lost at random. Devices are dead or slow, do
-//!   not answer some attributes, or require keys. LIDs are exchanged, and links change.
+//! - Requests and devices can have faults: MADs are lost at random; devices are dead or slow, do
+//!   not answer some attributes, or require keys; LIDs are exchanged, and links change.
 //! - Replies can have [`faults`].
 //!
 //! The result depends only on the net file, the options and the times of the calls. The simulator
-//! reads no clock. So it runs in real time ([`SimTransport`]) and in simulated time ([`Client`]).
+//! reads no clock, so it runs both in real time ([`SimTransport`]) and in simulated time
+//! ([`Client`]).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -52,7 +53,7 @@ pub struct Options {
     pub switch_service: Duration,
     /// Service time of an HCA for one MAD.
     pub adapter_service: Duration,
-    /// Largest deviation of a service time, as a share of it from 0 to 1.
+    /// Max deviation of a service time, as a share of it from 0 to 1.
     pub jitter: f64,
     /// Time that a request and its reply together spend on the links.
     pub flight: Duration,
@@ -64,8 +65,8 @@ pub struct Options {
     pub wide_switches: bool,
     /// Whether HCAs have all counters in PortCountersExtended.
     pub wide_adapters: bool,
-    /// Whether path queries are exempt from [`loss`](Self::loss) and from [`faults`]. Used to
-    /// compare engines that handle lost path queries differently.
+    /// Whether path queries are exempt from [`loss`](Self::loss) and from [`faults`], which helps
+    /// to compare engines that handle lost path queries differently.
     pub spare_sa: bool,
 }
 
@@ -196,7 +197,7 @@ impl SimFabric {
         self.mads
     }
 
-    /// Returns the number of requests to a device so far. Requests to a dead device are included.
+    /// Returns the number of requests to a device so far, even if the device is dead.
     ///
     /// # Panics
     /// Panics if the identifier belongs to another fabric.
@@ -204,7 +205,7 @@ impl SimFabric {
         self.agents[id.0 as usize].mads
     }
 
-    /// Sets whether a device is dead. A dead device answers nothing.
+    /// Sets whether a device is dead, so that it answers nothing.
     ///
     /// # Panics
     /// Panics if the identifier belongs to another fabric.
@@ -212,7 +213,7 @@ impl SimFabric {
         self.agents[id.0 as usize].dead = dead;
     }
 
-    /// Sets whether the port of the senders is down. Then all requests get lost.
+    /// Sets whether the port of the senders is down, so that all requests get lost.
     pub fn set_sender_down(&mut self, down: bool) {
         self.sender_down = down;
     }
@@ -256,7 +257,7 @@ impl SimFabric {
         self.by_lid.extend([(b, one), (a, other)]);
     }
 
-    /// Moves a device to an unused LID. No device answers at its old LID.
+    /// Moves a device to an unused LID, so that no device answers at its old LID.
     ///
     /// # Panics
     /// Panics if the identifier belongs to another fabric.
@@ -279,7 +280,7 @@ impl SimFabric {
     }
 
     /// Connects a port of a switch with another port, or with none. Only the identity of the peer
-    /// changes: traffic and links stay as they are.
+    /// changes; traffic and links stay as they are.
     pub fn set_peer(&mut self, id: DeviceId, port: PortNum, peer: Option<(DeviceId, PortNum)>) {
         self.cables.insert((id, port), peer);
     }
@@ -333,9 +334,7 @@ impl SimFabric {
     }
 
     /// Accepts a request at `now`. Returns the reply and the instant at which it reaches the
-    /// sender.
-    ///
-    /// Returns `None` if no reply will come.
+    /// sender, or `None` if no reply will come.
     pub fn submit(
         &mut self,
         target: &Target,
@@ -417,9 +416,8 @@ impl SimFabric {
 }
 
 impl SimFabric {
-    /// Converts a time to ticks of a port. On a switch, a tick is the time of Tick + 1 octets of
-    /// the whole port. On an HCA, a tick is the time of Tick + 1 octets on each lane. Real devices
-    /// do the same.
+    /// Converts a time to ticks of a port. As on real devices, a tick is the time of Tick + 1
+    /// bytes: of the whole port on a switch, and of each lane on an HCA.
     fn ticks(&self, id: DeviceId, port: &Port, time: Duration) -> u64 {
         let agent = &self.agents[id.0 as usize];
         let gbps = port.rate.data_gbps().unwrap_or(traffic::DEFAULT_GBPS);
@@ -432,8 +430,8 @@ impl SimFabric {
     }
 }
 
-/// Returns the number of symbol errors of a port. One port in 97 has an error every 1 to 8 seconds.
-/// All other ports have none.
+/// Returns the number of symbol errors of a port. One port in 97 has an error every 1 to 8
+/// seconds; all others have none.
 fn symbol_errors(guid: u64, port: PortNum, at: Instant) -> u64 {
     let hash = (guid << 8 | u64::from(port.0)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
     if hash.is_multiple_of(97) {
@@ -444,8 +442,8 @@ fn symbol_errors(guid: u64, port: PortNum, at: Instant) -> u64 {
 }
 
 impl Agent {
-    /// Creates the agents of a device. Only switches have the optional attributes. With the default
-    /// options, only switches have the 64-bit error counters.
+    /// Creates the agents of a device. Only switches have the optional attributes and, with the
+    /// default options, the 64-bit error counters.
     fn new(lid: Lid, kind: NodeKind, options: &Options) -> Self {
         let common = Capabilities::EXTENDED_WIDTH | Capabilities::XMIT_WAIT;
         let details = 0x3ff << 6;

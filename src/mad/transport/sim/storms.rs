@@ -1,9 +1,9 @@
-//! Traffic of the simulated fabric that has its cause on the hosts: a flood of IPoIB packets and a
-//! storm of NFS requests over IPoIB.
+//! Simulated traffic that is caused by the hosts: a flood of IPoIB packets, and a storm of NFS
+//! requests over IPoIB.
 //!
-//! The port counters of InfiniBand show the octets of both. Only counters of the hosts distinguish
-//! IPoIB and NFS from other traffic. So these scenarios show whether a cause is found with counters
-//! of the fabric and of the hosts together.
+//! The port counters of InfiniBand show the bytes of both, but only counters of the hosts
+//! distinguish IPoIB and NFS from other traffic. These scenarios therefore test whether a cause is
+//! found with the counters of the fabric and of the hosts together.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,20 +12,20 @@ use super::traffic::{Demand, Flow, Traffic, sends};
 use crate::time::Instant;
 use crate::topology::{DeviceId, Fabric};
 
-/// Largest number of hosts of each of the two leaf switches of a flood.
+/// Max number of hosts of each of the two leaf switches of a flood.
 const FLOOD_HOSTS: usize = 16;
 
-/// Octets that a host sends per second in a flood: 24 Gb/s, a usual rate of IPoIB.
+/// Bytes that a host sends per second in a flood: 24 Gb/s, a usual rate of IPoIB.
 const FLOOD_RATE: f64 = 3e9;
 
-/// Largest number of clients of a storm, and of clients at one leaf switch.
+/// Max number of clients of a storm, and of clients at one leaf switch.
 const STORM_CLIENTS: usize = 32;
 const STORM_HOSTS: usize = 16;
 
-/// Octets that a client writes per second in a storm, if the servers are fast enough.
+/// Bytes that a client writes per second in a storm, if the servers are fast enough.
 const STORM_RATE: f64 = 2.5e9;
 
-/// Octets of an NFS write request: the usual `wsize` of Linux.
+/// Bytes of an NFS write request: the usual `wsize` of Linux.
 const WRITE_OCTETS: u64 = 1 << 20;
 
 /// First letters of the names of storage servers, in the order of the servers.
@@ -64,7 +64,7 @@ pub enum StormOrder {
 }
 
 impl StormOrder {
-    /// Returns the storms. Returns `None` if the fabric is too small.
+    /// Returns the storms, or `None` if the fabric is too small.
     pub fn storms(self, fabric: &Fabric, start: Instant, length: Duration) -> Option<Vec<Storm>> {
         match self {
             Self::Only(StormKind::IpoibFlood) => {
@@ -82,19 +82,19 @@ impl StormOrder {
     }
 }
 
-/// Octets and requests of one host since the start.
+/// Bytes and requests of one host since the start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct HostCounters {
-    /// Octets that its IPoIB interface sent.
+    /// Bytes that its IPoIB interface sent.
     pub ipoib_sent: u64,
-    /// Octets that its IPoIB interface received.
+    /// Bytes that its IPoIB interface received.
     pub ipoib_received: u64,
     /// Write requests that its NFS client sent.
     pub nfs_writes: u64,
 }
 
 impl Storm {
-    /// Returns a flood: up to 16 hosts of the first leaf switch and as many of the second one send
+    /// Returns a flood: up to 16 hosts of the first leaf switch, and as many of the second, send
     /// to each other. Returns `None` if the fabric has fewer than two leaf switches.
     pub fn ipoib_flood(fabric: &Fabric, start: Instant, length: Duration) -> Option<Self> {
         let leaves = by_switch(fabric);
@@ -115,9 +115,9 @@ impl Storm {
     }
 
     /// Returns a storm: up to 32 clients, at most 16 of each leaf switch, write to the storage
-    /// servers. Half of the clients write to the first server. The servers are the hosts whose names
-    /// begin with `nfs`, `oss` or `mds`. Without such hosts the last host is the only server.
-    /// Returns `None` if the fabric has fewer than two hosts.
+    /// servers, and half of them write to the first server. Servers are the hosts whose names
+    /// begin with `nfs`, `oss` or `mds`, or else the last host alone. Returns `None` if the fabric
+    /// has fewer than two hosts.
     pub fn nfs_storm(fabric: &Fabric, start: Instant, length: Duration) -> Option<Self> {
         let leaves = by_switch(fabric);
         let is_server = |id: &DeviceId| {
@@ -192,7 +192,8 @@ struct StormFlow {
 }
 
 impl StormHosts {
-    /// Returns the traffic of storms together with jobs of a low rate, which fill no link.
+    /// Returns the traffic of storms, together with jobs whose rate is so low that they fill no
+    /// link.
     pub fn with_traffic(fabric: &Fabric, seed: u64, storms: &[Storm]) -> (Self, Traffic) {
         let mut demands = Demand::background(fabric, seed);
         let first = demands.len();
@@ -218,8 +219,8 @@ impl StormHosts {
         )
     }
 
-    /// Returns the counters of a host for the traffic of the storms by `now`. `traffic` was made
-    /// together with these hosts.
+    /// Returns the counters of a host for the traffic of the storms by `now`. `traffic` must have
+    /// been made together with these hosts.
     pub fn counters(&self, host: DeviceId, traffic: &Traffic, now: Instant) -> HostCounters {
         let mut counters = HostCounters::default();
         for flow in &self.flows {

@@ -1,19 +1,19 @@
 //! Traffic of the simulated fabric.
 //!
-//! 1. A flow is the traffic from one HCA to another. It always takes the same shortest path. If a
-//!    switch has several equal links, the destination decides which link it uses. A linear
-//!    forwarding table works in the same way.
-//! 2. A flow sends in bursts: it sends only during a part of each period. A formula gives the
-//!    number of octets that the flow has sent until a given time. So the simulator can compute a
-//!    counter for any time, without simulating the time before.
-//! 3. The transmitted octets of a port are the sum over the flows that leave by this port. The
-//!    received octets of a port are **by definition** the octets that the other end of its link has
+//! 1. A *flow* is the traffic from one HCA to another. It always takes the same shortest path. If
+//!    a switch has several equal links, the destination decides which of them the flow uses, as in
+//!    a linear forwarding table.
+//! 2. A flow sends in bursts, during only a part of each period. A formula gives the number of
+//!    bytes that it has sent until a given time, so the simulator can compute a counter for any
+//!    time without simulating the time before.
+//! 3. The transmitted bytes of a port are the sum over the flows that leave by this port. The
+//!    received bytes of a port are **by definition** the bytes that the other end of its link has
 //!    transmitted.
-//! 4. If the flows of a link demand more than the link carries, they share the link fairly (max-min
-//!    fairness). Such a link is full, and its port does not wait. The ports that send to the full
-//!    link wait, because in InfiniBand they run out of credits. Their data queues up, from the full
-//!    link back to the HCAs. A waiting port counts PortXmitWait for the time in which it had data
-//!    to send and sent nothing.
+//! 4. If the flows of a link demand more than the link carries, they share the link fairly
+//!    (max-min fairness). Such a link is full, and its port does not wait. The ports that send to
+//!    the full link do wait, because in InfiniBand they run out of credits: their data queues up,
+//!    from the full link back to the HCAs. A waiting port counts PortXmitWait for the time in
+//!    which it had data to send and sent nothing.
 //! 5. The same fabric and the same seed give the same counters.
 
 use std::cmp::Reverse;
@@ -26,11 +26,11 @@ use crate::time::Instant;
 use crate::topology::graph::UNREACHABLE;
 use crate::topology::{DeviceId, Fabric, Graph};
 
-/// Octets that a data packet adds to the counters: LRH 8, BTH 12, payload 4096, ICRC 4.
+/// Bytes that a data packet adds to the counters: LRH 8, BTH 12, payload 4096, ICRC 4.
 pub const PACKET_OCTETS: u64 = 4120;
 
-/// Share of its data rate that a full link shows in its counters. Delimiters, VCRC and link packets
-/// are not counted.
+/// Share of its data rate that a full link shows in its counters, which do not include delimiters,
+/// VCRC and link packets.
 const COUNTED: f64 = 0.995;
 
 /// Data rate of a port without a known rate, in Gb/s.
@@ -42,8 +42,8 @@ pub struct Traffic {
     flows: Vec<Flow>,
     /// Sender and receiver of each flow.
     ends: Vec<(DeviceId, DeviceId)>,
-    /// For each (device, port), the indices of the flows that leave by this port. Each flow also
-    /// has the share of its active time in which it waits at this port, in millionths.
+    /// For each (device, port), the flows that leave by this port: the index of the flow, and the
+    /// share of its active time in which it waits at this port, in millionths.
     egress: BTreeMap<(DeviceId, PortNum), Vec<(u32, u64)>>,
     /// The instant at which all traffic ends. `None` for never.
     end: Option<Instant>,
@@ -52,7 +52,7 @@ pub struct Traffic {
 /// The traffic that has left by a port since the start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Sent {
-    /// Packets of [`PACKET_OCTETS`] octets.
+    /// Packets of [`PACKET_OCTETS`] bytes.
     pub packets: u64,
     /// Time in which the port had data to send and sent nothing.
     pub waited: Duration,
@@ -88,8 +88,8 @@ impl Traffic {
         Self::default()
     }
 
-    /// Returns the traffic of jobs. A job has 8 to 48 hosts in a ring, with its own rate and
-    /// period. In addition every fourth host writes to one of a few servers.
+    /// Returns the traffic of jobs. A job has 8 to 48 hosts in a ring, with a rate and a period of
+    /// its own. In addition, every fourth host writes to one of a few servers.
     pub fn jobs(fabric: &Fabric, seed: u64) -> Self {
         Self::routed(fabric, &Demand::jobs(fabric, seed).0)
     }
@@ -115,9 +115,9 @@ impl Traffic {
         Self::routed(fabric, &wanted)
     }
 
-    /// Returns the traffic of an incast (many hosts send to one) together with the traffic of
-    /// [`Traffic::jobs`]. The jobs have a low rate, so they fill no link. No other flow goes to the
-    /// destination of the incast.
+    /// Returns the traffic of an incast (many hosts send to one) together with that of
+    /// [`Traffic::jobs`]. The rate of the jobs is so low that they fill no link. No other flow
+    /// goes to the destination of the incast.
     pub fn incast(fabric: &Fabric, seed: u64, incast: &Incast) -> Self {
         let mut wanted = Demand::background(fabric, seed);
         wanted.retain(|demand| demand.to != incast.to);
@@ -125,8 +125,8 @@ impl Traffic {
         Self::routed(fabric, &wanted)
     }
 
-    /// Ends all traffic at an instant. Counters that are read after this instant are equal at both
-    /// ends of a link.
+    /// Ends all traffic at an instant. Counters that are read later are equal at both ends of a
+    /// link.
     #[must_use]
     pub fn until(mut self, end: Instant) -> Self {
         self.end = Some(end);
@@ -145,7 +145,7 @@ impl Traffic {
         sent
     }
 
-    /// Returns the octets that a flow has sent by `now`.
+    /// Returns the bytes that a flow has sent by `now`.
     pub(super) fn octets(&self, flow: usize, now: Instant) -> u64 {
         let now = self.end.map_or(now, |end| end.min(now));
         self.flows
@@ -153,8 +153,8 @@ impl Traffic {
             .map_or(0, |flow| flow.packets(now) * PACKET_OCTETS)
     }
 
-    /// Returns the octets of each flow that have left by this port by `now`: the sender, the receiver
-    /// and the octets.
+    /// Returns what has left by this port by `now`, for each flow: the sender, the receiver and
+    /// the number of bytes.
     pub fn sent_by_flow(
         &self,
         device: DeviceId,
@@ -174,7 +174,8 @@ impl Traffic {
         flows.map(sent).collect()
     }
 
-    /// Returns the forwarding tables of all switches for the LIDs of HCAs, in the form of `dump_fts`.
+    /// Returns the forwarding tables of all switches for the LIDs of HCAs, as `dump_fts` prints
+    /// them.
     pub fn forwarding_tables(fabric: &Fabric) -> String {
         let graph = Graph::new(fabric);
         let mut routes = Routes {
@@ -210,13 +211,13 @@ impl Traffic {
         text
     }
 
-    /// Routes each flow and limits it to the rate that its path carries. Flows without a path are
-    /// left out.
+    /// Routes each flow and limits it to the rate that its path carries. Leaves out flows without
+    /// a path.
     fn routed(fabric: &Fabric, wanted: &[Demand]) -> Self {
         Self::routed_with_indices(fabric, wanted).0
     }
 
-    /// Routes each flow as [`Self::routed`], and returns the index of the flow of each demand.
+    /// Routes each flow like [`Self::routed`], and returns the index of the flow of each demand.
     pub(super) fn routed_with_indices(
         fabric: &Fabric,
         wanted: &[Demand],
@@ -304,7 +305,7 @@ impl Traffic {
 /// A step of a path: the device, and the port by which a packet leaves it.
 type Hop = (DeviceId, PortNum);
 
-/// A flow that the caller determines.
+/// A flow that the caller defines.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct KnownFlow {
     /// HCA that sends.
@@ -338,11 +339,10 @@ pub struct Incast {
 
 impl Incast {
     /// Returns an incast of `hosts` senders to the last HCA of the last switch. The senders are
-    /// taken switch by switch in the order of the GUIDs, at most eight from each switch, until
-    /// there are `hosts` senders.
+    /// taken switch by switch in the order of the GUIDs, at most eight from each switch.
     ///
-    /// The destination is on a switch without senders if there is such a switch. Returns `None` if
-    /// the fabric has too few HCAs.
+    /// If possible, the destination is on a switch without senders. Returns `None` if the fabric
+    /// has too few HCAs.
     pub fn onto_last_server(
         fabric: &Fabric,
         hosts: usize,
@@ -386,7 +386,7 @@ pub(super) struct Demand {
 }
 
 impl Demand {
-    /// Returns the flows of [`Self::jobs`] with a tenth of their rates. They fill no link.
+    /// Returns the flows of [`Self::jobs`] with a tenth of their rates, so that they fill no link.
     pub(super) fn background(fabric: &Fabric, seed: u64) -> Vec<Self> {
         /// The share of their usual rate at which the jobs send.
         const SHARE: f64 = 0.1;
@@ -473,7 +473,7 @@ pub(super) fn sends(fabric: &Fabric, id: DeviceId) -> bool {
     device.kind == NodeKind::Hca && device.linked_ports() > 0 && !fabric.is_aggregation_node(device)
 }
 
-/// Returns the rate of a full link in counted octets per second.
+/// Returns the rate of a full link in counted bytes per second.
 fn capacity(fabric: &Fabric, (device, port): Hop) -> f64 {
     let gbps = fabric
         .device(device)
@@ -483,7 +483,7 @@ fn capacity(fabric: &Fabric, (device, port): Hop) -> f64 {
     gbps * 1e9 / 8.0 * COUNTED
 }
 
-/// One direction of a link. Rates are in octets per second.
+/// One direction of a link. Rates are in bytes per second.
 #[derive(Default)]
 struct Link {
     flows: Vec<usize>,
@@ -498,8 +498,8 @@ struct Link {
 const ROUNDING: f64 = 1e-6;
 
 impl Link {
-    /// Returns whether this link limits a flow of this rate: the link is full and none of its flows
-    /// is faster.
+    /// Returns whether this link limits a flow of this rate: it is full, and none of its flows is
+    /// faster.
     fn limits(&self, rate: f64) -> bool {
         self.carried >= self.capacity * (1.0 - ROUNDING) && rate >= self.level * (1.0 - ROUNDING)
     }
@@ -507,8 +507,8 @@ impl Link {
 
 /// Returns the max-min fair rate of each flow.
 ///
-/// The link with the smallest share for each of its flows fixes the rates of these flows. Then the
-/// same step repeats with the capacity that is left. A flow that demands less than all its links
+/// The link with the smallest share for each of its flows fixes the rates of these flows. The same
+/// step then repeats with the remaining capacity. A flow that demands less than all its links
 /// offer gets its demand.
 fn fair(flows: &[Flow], paths: &[Vec<Hop>], links: &BTreeMap<Hop, Link>) -> Vec<f64> {
     let numbers: BTreeMap<&Hop, usize> = links.keys().zip(0..).collect();
@@ -519,8 +519,8 @@ fn fair(flows: &[Flow], paths: &[Vec<Hop>], links: &BTreeMap<Hop, Link>) -> Vec<
         .collect();
     let level = |(capacity, flows): (f64, usize)| (capacity.max(0.0) / flows as f64) as u64;
     let mut rates: Vec<Option<f64>> = vec![None; flows.len()];
-    // An entry below `links.len()` is the number of a link. A larger entry, less `links.len()`, is
-    // the number of a flow that gets its demand.
+    // An entry below `links.len()` is the index of a link. A larger entry, minus `links.len()`, is
+    // the index of a flow that gets its demand.
     let mut next: BinaryHeap<Reverse<(u64, usize)>> = left
         .iter()
         .enumerate()
@@ -561,8 +561,8 @@ fn fair(flows: &[Flow], paths: &[Vec<Hop>], links: &BTreeMap<Hop, Link>) -> Vec<
 }
 
 impl Flow {
-    /// Returns a flow of `gigabytes` GB/s while it is active. Its period is 5 to 40 s. It is active
-    /// in at least a third of each period.
+    /// Returns a flow of `gigabytes` GB/s while it is active, with a period of 5 to 40 s. It is
+    /// active for at least a third of each period.
     fn random(rng: &mut fastrand::Rng, gigabytes: std::ops::Range<f64>) -> Self {
         let rate = gigabytes.start + rng.f64() * (gigabytes.end - gigabytes.start);
         let period_ns = rng.u64(5_000_000_000..40_000_000_000);
@@ -590,7 +590,7 @@ impl Flow {
 
     /// Returns a flow that is active once.
     pub(super) fn once(octets_per_second: f64, start: Instant, length: Duration) -> Self {
-        // The period is half of the range of `u64`: the flow never repeats, and the sum of two
+        // The period is half of the range of `u64`, so the flow never repeats, and the sum of two
         // instants does not overflow.
         const PERIOD: u64 = u64::MAX / 2;
         let on_ns = u64::try_from(length.as_nanos())
@@ -605,8 +605,8 @@ impl Flow {
     }
 }
 
-/// Shortest paths. The distances are cached by the first neighbour of the destination, which for an
-/// HCA is its switch.
+/// Shortest paths. The distances are cached by the first neighbour of the destination, which for
+/// an HCA is its switch.
 struct Routes<'a> {
     fabric: &'a Fabric,
     graph: &'a Graph,

@@ -6,9 +6,8 @@ use std::ffi::{c_int, c_void};
 use super::sys::{self, MAD_FIELDS};
 use crate::mad::{MAD_LEN, Mad};
 
-/// Octets of an attribute that libibmad may read beyond the end of a MAD.
-///
-/// For a field that does not consist of whole octets, libibmad reads whole 32-bit words.
+/// Number of bytes that libibmad may read beyond the end of a MAD: for a field that does not
+/// consist of whole octets, it reads whole 32-bit words.
 const PADDING: usize = 64;
 
 /// A MAD with padding behind it, so that every read of libibmad stays within the buffer.
@@ -23,7 +22,7 @@ impl PaddedMad {
     }
 }
 
-/// Position at which an attribute begins in a MAD. It depends on the class.
+/// Position at which an attribute begins in a MAD, which depends on the class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Base {
     /// Performance management and subnet management: octet 64.
@@ -34,8 +33,8 @@ pub(crate) enum Base {
 
 /// The number of a field in libibmad's `enum MAD_FIELDS`.
 ///
-/// A value of this type is always a number of the generated table. The fields of this table lie
-/// within an attribute of a MAD.
+/// A value of this type is always a number of the generated table, whose fields lie within an
+/// attribute of a MAD.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct FieldNumber(MAD_FIELDS::Type);
 

@@ -1,4 +1,4 @@
-//! Sends and receives MADs through libibumad. This library uses the device of the kernel,
+//! Sends and receives MADs through libibumad, which uses the kernel device
 //! `/dev/infiniband/umadN`.
 //!
 //! This is the only module with `unsafe` code.
@@ -6,41 +6,43 @@
 //! # The kernel and the library
 //!
 //! - The transport registers one agent in the kernel for each class that ibnet uses. The method
-//!   mask of an agent is empty, so the agent receives only replies. The agent for traps is an
-//!   exception: it also receives reports ([`UmadTransport::open_for_reports`]). A host can have any number of
-//!   such agents. Without the agent for performance management, `open` fails. Without the other
-//!   agents, the engine does not check identities and links.
-//! - The kernel writes the number of the agent into the upper half of a TID. So the engine finds
-//!   the request of a reply by the lower half of its TID.
-//! - The kernel delivers a timeout like a reply: as a record with status `ETIMEDOUT` and the header
-//!   of the request. It delivers each timeout once, and drops a later reply.
-//! - The kernel counts timeouts in milliseconds, and ends them at a tick of its timer (jiffy). The
+//!   mask of an agent is empty, so the agent receives only replies; the agent for traps, however,
+//!   also receives reports ([`UmadTransport::open_for_reports`]). A host can have any number of
+//!   agents without reports. Without the agent for performance management, `open` fails. Without
+//!   the other agents, the engine does not check identities and links.
+//! - The kernel writes the agent id into the upper half of a TID (transaction identifier), so the
+//!   engine finds the request of a reply by the lower half.
+//! - The kernel delivers a timeout like a reply: as a record with status `ETIMEDOUT` and the
+//!   header of the request. It delivers each timeout once and drops a later reply.
+//! - The kernel counts timeouts in milliseconds and ends them at a tick of its timer (jiffy). The
 //!   transport rounds [`Target::give_up`] up, so the kernel never stops waiting before the
 //!   configured time. It can stop about two ticks later: with 250 ticks a second, 5 ms become 8 to
-//!   12 ms. So the engine applies its own deadlines and does not need the timeouts of the kernel.
+//!   12 ms. The engine therefore applies its own deadlines and does not need the timeouts of the
+//!   kernel.
 //! - If a send fails after the kernel has accepted it, Linux 6.1 delivers nothing, and Linux 7.3
 //!   delivers a timeout. With both kernels the engine waits for its own deadline and counts a MAD
 //!   without a reply.
 //! - In newer kernels (7.3, not 6.1) an agent has at most 128 SMPs and 16 queries to the subnet
-//!   manager in flight. Later ones wait in the kernel, and their timeouts start later. The engine
-//!   keeps fewer in flight. MADs of performance management have no such limit.
-//! - The kernel delivers a reply from any source LID. The engine compares the LID with the request.
-//! - `retries` is 0, so the kernel sends no MAD twice. If the kernel sent a MAD again, the counts
-//!   of the engine would not include it. The engine alone decides on deadlines.
+//!   manager in flight. Later ones wait in the kernel, and their timeouts start later, so the
+//!   engine keeps fewer in flight. MADs of performance management have no such limit.
+//! - The kernel delivers a reply from any source LID. The engine compares the LID with the
+//!   request.
+//! - `retries` is 0, so the kernel sends no MAD twice. A MAD that the kernel sent again would be
+//!   missing in the counts of the engine, which alone decides on deadlines.
 //! - `umad_size` returns the right length of the record's header only after `umad_open_port`.
 //! - `umad_recv` returns unreliable error codes, so errors come from `errno`.
-//! - After a read error other than `EAGAIN` and `EINTR`, the transport is lost. One such error is a
-//!   packet that does not fit into the buffer. It stays in the queue of the kernel, so every later
-//!   read would fail too.
+//! - After a read error other than `EAGAIN` and `EINTR`, the transport is lost. One such error is
+//!   a packet that does not fit into the buffer: it stays in the queue of the kernel, so every
+//!   later read would fail too.
 //! - Since Linux 5.12, a removed device wakes a poll with `POLLERR`, and calls fail with `EIO`.
 //!   Older kernels wake no poll, and a send fails with `EINVAL`.
 //!
 //! # Threads
 //!
-//! libibumad has two global variables and no lock. `umad_init` writes `abi_version`.
-//! `umad_open_port` reads it and writes `new_user_mad_api`. The value is 1 if the record's header
-//! has a P_Key index, and otherwise 0. `umad_size`, `umad_set_pkey`, `umad_send` and `umad_recv`
-//! read `new_user_mad_api`.
+//! libibumad has two global variables and no lock. `umad_init` writes `abi_version`;
+//! `umad_open_port` reads it and writes `new_user_mad_api`, which is 1 if the record's header has
+//! a P_Key index, and otherwise 0. `umad_size`, `umad_set_pkey`, `umad_send` and `umad_recv` read
+//! `new_user_mad_api`.
 //!
 //! - `LIBRARY`, a lock of this process, serializes all callers of `umad_init` and `umad_open_port`.
 //!   `mad_rpc_open_port` of libibmad calls both.
@@ -57,10 +59,10 @@
 //! # ibsim
 //!
 //! ibsim replaces the kernel by a preloaded library, which intercepts `open`, `read`, `write`,
-//! `close`, `ioctl`, `poll`, `opendir` and `scandir` of the C library. So this module reads sysfs
-//! with libibumad or with the C library's `open`, but not with the standard library, which calls
-//! `open64`. The device of ibsim is no descriptor of the kernel, so `ppoll` cannot wait for it: see
-//! `Waiting`.
+//! `close`, `ioctl`, `poll`, `opendir` and `scandir` of the C library. This module therefore reads
+//! sysfs with libibumad or with the C library's `open`, but not with the standard library, which
+//! calls `open64`. The device of ibsim is no descriptor of the kernel, so `ppoll` cannot wait for
+//! it: see `Waiting`.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_long, c_void};
 use std::io;
@@ -121,18 +123,17 @@ const _: () = assert!(size_of::<sys::ib_user_mad>() == 64 && size_of::<Record>()
 pub struct UmadTransport {
     port: OpenPort,
     hca: HcaPort,
-    /// Agent numbers in the order of [`CLASSES`]. A number is negative if the kernel refused the
-    /// agent.
+    /// Agent ids in the order of [`CLASSES`]. An id is negative if the kernel refused the agent.
     agents: [c_int; CLASSES.len()],
     fd: RawFd,
     waiting: Waiting,
     record: Box<Record>,
 }
 
-/// The number of a port that libibumad opened. Dropping it closes the port of a kernel. A port of ibsim
-/// stays open until the process ends: a reply that arrives after the close of the last port for its
-/// class ends the process with SIGSEGV, because the receiving thread of the preloaded library locks
-/// the descriptor before it checks that there is one (ibsim 0.10).
+/// The id of a port that libibumad opened. Dropping it closes a port of the kernel, but not one of
+/// ibsim, which stays open until the process ends: if a reply arrived after the last port for its
+/// class was closed, the receiving thread of the preloaded library would lock the descriptor
+/// before it checks that there is one, and the process would end with SIGSEGV (ibsim 0.10).
 #[derive(Debug)]
 struct OpenPort(c_int);
 
@@ -140,8 +141,8 @@ struct OpenPort(c_int);
 static OPEN_PORTS: AtomicUsize = AtomicUsize::new(0);
 
 /// Waits until no transport of this process uses a port, but not longer than `limit`. Call it
-/// before the process ends: with ibsim's preloaded library, a thread that uses a port during the exit
-/// handlers fails with SIGSEGV.
+/// before the process ends: with ibsim's preloaded library, a thread that uses a port during the
+/// exit handlers fails with SIGSEGV.
 pub fn wait_until_closed(limit: Duration) {
     const STEP: Duration = Duration::from_millis(1);
     for _ in 0..limit.as_millis() {
@@ -153,7 +154,7 @@ pub fn wait_until_closed(limit: Duration) {
 }
 
 impl OpenPort {
-    /// Takes the number of a port that `umad_open_port` returned.
+    /// Takes the id of a port that `umad_open_port` returned.
     fn new(id: c_int) -> Self {
         OPEN_PORTS.fetch_add(1, Ordering::AcqRel);
         Self(id)
@@ -301,8 +302,8 @@ impl UmadTransport {
         })
     }
 
-    /// Returns whether the device is one of the kernel. The device of ibsim is not: its preloaded
-    /// library delivers all replies of a class to the descriptor that registered last.
+    /// Returns whether the device is one of the kernel and not of ibsim, whose preloaded library
+    /// delivers all replies of a class to the descriptor that registered last.
     pub fn is_of_kernel(&self) -> bool {
         self.waiting == Waiting::Precise
     }
@@ -350,8 +351,8 @@ impl UmadTransport {
                 source => Err(TransportError::call("umad_recv", source)),
             };
         }
-        // After a read of only a header, the buffer still has the previous MAD. So this is an
-        // error, not a record.
+        // After a read of only a header, the buffer still has the previous MAD, so this is an
+        // error and not a record.
         let len = usize::try_from(len)
             .ok()
             .filter(|len| *len > 0)
@@ -437,11 +438,11 @@ impl std::fmt::Debug for Record {
     }
 }
 
-/// Number of an agent that does not exist.
+/// Id of an agent that does not exist.
 const NO_AGENT: c_int = -1;
 
-/// Registers the agent of a class. It receives replies, and the MADs of one method that come
-/// without a request. Returns the number of the agent. It is negative if the kernel refused it.
+/// Registers the agent of a class, which receives replies and the MADs of one method that come
+/// without a request. Returns the id of the agent, which is negative if the kernel refused it.
 #[expect(unsafe_code, reason = "libibumad")]
 fn register(port: &OpenPort, class: u8, version: u8, unsolicited: Option<u8>) -> c_int {
     // The mask has one bit for each of 128 methods.
@@ -463,8 +464,8 @@ fn register(port: &OpenPort, class: u8, version: u8, unsolicited: Option<u8>) ->
     }
 }
 
-/// Returns the kernel's timeout for a MAD: whole milliseconds, rounded up. Returns 0 for a MAD that
-/// has no reply, and at least 1 for any other.
+/// Returns the kernel's timeout for a MAD in whole milliseconds, rounded up: 0 for a MAD that has
+/// no reply, and at least 1 for any other.
 fn kernel_timeout(give_up: Duration) -> c_int {
     if give_up.is_zero() {
         return 0;
@@ -485,9 +486,9 @@ fn empty_header() -> sys::ib_user_mad {
 /// Ends the process at once: no exit handlers run, no destructors run, no buffer is flushed.
 ///
 /// Call it only at a stop that exceeded its time limit. With ibsim's preloaded library, a normal
-/// exit can block for ever. The exit handler of this library waits for a reply of the simulator,
-/// and for a lock that a thread inside `write` holds. With a real kernel, `std::process::exit` is
-/// sufficient.
+/// exit can block for ever, because the exit handler of this library waits for a reply of the
+/// simulator and for a lock that a thread inside `write` holds. With a real kernel,
+/// `std::process::exit` is sufficient.
 #[expect(unsafe_code, reason = "_exit(2)")]
 pub fn end_process(code: i32) -> ! {
     // SAFETY: takes a number and does not return, so no state of this process is used afterwards.

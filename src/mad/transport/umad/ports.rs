@@ -1,7 +1,7 @@
 //! The HCA ports of this host, and the choice of the port that sends.
 //!
-//! This module reads sysfs only with libibumad or with `open` of the C library. ibsim intercepts
-//! only these calls.
+//! This module reads sysfs only with libibumad or with `open` of the C library, because ibsim
+//! intercepts only these calls.
 
 use std::ffi::{CStr, CString, c_int};
 use std::fmt;
@@ -23,9 +23,9 @@ pub struct HcaPort {
     pub ca: String,
     /// Port number.
     pub port: PortNum,
-    /// Base LID. The value is 0 if the subnet manager has not assigned one.
+    /// Base LID, or 0 if the subnet manager has not assigned one.
     pub lid: Lid,
-    /// LID of the subnet manager. The value is 0 if there is none.
+    /// LID of the subnet manager, or 0 if there is none.
     pub sm_lid: Lid,
     /// Service level of MADs to the subnet manager.
     pub sm_sl: u8,
@@ -179,7 +179,7 @@ pub enum UmadError {
     },
 }
 
-/// Returns why the kernel refused the agent for reports. It returns EINVAL if there is another one.
+/// Returns why the kernel refused the agent for reports: EINVAL means that there is another one.
 fn reports_refused(source: &io::Error) -> String {
     match source.raw_os_error() {
         Some(libc::EINVAL) => {
@@ -190,7 +190,7 @@ fn reports_refused(source: &io::Error) -> String {
 }
 
 impl HcaPort {
-    /// Returns whether the port is an active InfiniBand port. Only such a port can send.
+    /// Returns whether the port is an active InfiniBand port; no other port can send.
     pub fn is_active(&self) -> bool {
         self.is_infiniband() && self.state == ACTIVE
     }
@@ -288,10 +288,10 @@ pub fn find(wanted: &HcaName) -> Result<HcaPort, UmadError> {
     choose(list()?, wanted)
 }
 
-/// Finds a port again after its HCA has disappeared. Usually it is the port with the same GUID. It
-/// may have another name now. The HCA may also have been replaced. So if no port has this GUID, a
-/// port with the old name is accepted. It is not accepted if its GUID is in `others`, because then
-/// it is another port that this host had before.
+/// Finds a port again after its HCA has disappeared. Usually this is the port with the same GUID,
+/// which may have another name now. If no port has this GUID, the HCA may have been replaced, so a
+/// port with the old name is accepted, unless its GUID is in `others`: it is then another port
+/// that this host had before.
 ///
 /// # Errors
 /// Returns an error if the port does not exist or is not active.
@@ -422,9 +422,9 @@ fn port_of(ca: &str, port: PortNum) -> Option<HcaPort> {
 
 /// Returns a reader of the port's LID, its subnet manager's LID, and its state.
 ///
-/// The first call reads everything that libibumad reports of the port (about ten sysfs files). A
-/// later call reads three sysfs files. If one of them changed or cannot be read, it reads all ports
-/// of this host, because the HCA may have another name now.
+/// The first call reads everything that libibumad reports about the port (about ten sysfs files).
+/// A later call reads three sysfs files. If one of them changed or cannot be read, it reads all
+/// ports of this host, because the HCA may have another name now.
 pub(super) fn locator(hca: &HcaPort) -> Locator {
     let before = hca.clone();
     let mut last: Option<(HcaPort, Vec<Guid>)> = None;

@@ -1,8 +1,8 @@
-//! Queries through libibmad: it builds, sends and matches the MADs.
+//! Queries through libibmad, which builds, sends and matches the MADs.
 //! [`mad::libibmad`](crate::mad::libibmad) is the interface to them.
 //!
-//! libibmad waits for each reply before it returns, and follows redirections itself. It shares only
-//! libibumad and the kernel with [`UmadTransport`](super::UmadTransport).
+//! libibmad waits for each reply before it returns, and follows redirections itself. It shares
+//! only libibumad and the kernel with [`UmadTransport`](super::UmadTransport).
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::fmt;
@@ -23,7 +23,7 @@ use crate::mad::{pma, sa, smp};
 /// An HCA port that libibmad has opened. It reads the attributes of one device after another.
 pub struct LibibmadClient {
     port: NonNull<sys::ibmad_port>,
-    /// Destination of the next query of performance management. libibmad changes it after a
+    /// Destination of the next query of performance management, which libibmad changes after a
     /// redirection.
     agent: sys::ib_portid_t,
     lid: Lid,
@@ -36,7 +36,7 @@ pub struct LibibmadClient {
     timeout: Duration,
 }
 
-/// Octets that libibmad reads or writes behind the length that it documents.
+/// Number of bytes that libibmad reads or writes beyond the length that it documents.
 const PADDING: usize = 64;
 
 /// Octet of a MAD at which an attribute of subnet administration begins.
@@ -46,7 +46,7 @@ const SA_DATA_LEN: usize = 200;
 
 impl LibibmadClient {
     /// Opens the port a second time, beside any transport. Queries of performance management use
-    /// this service level and this P_Key. `timeout` is the longest wait for a reply.
+    /// this service level and this P_Key. `timeout` is the max wait for a reply.
     ///
     /// # Errors
     /// Returns an error if libibmad cannot open the port or register its agents.
@@ -122,11 +122,11 @@ impl LibibmadClient {
         }
     }
 
-    /// Sends a query once. Returns the octets of the reply from octet 64 of the MAD.
+    /// Sends a query once. Returns the bytes of the reply from octet 64 of the MAD.
     ///
     /// # Errors
-    /// Returns `ETIMEDOUT` if no reply came. Returns another error, usually `EIO`, if the agent
-    /// refused the query or the MAD was not sent: libibmad does not distinguish the two.
+    /// Returns `ETIMEDOUT` if no reply came, and another error, usually `EIO`, if the agent
+    /// refused the query or the MAD was not sent, which libibmad does not distinguish.
     #[expect(unsafe_code, reason = "libibmad")]
     pub fn read(&mut self, query: &Query) -> io::Result<Data> {
         let port = self.port.as_ptr();
@@ -231,7 +231,7 @@ fn empty_destination() -> sys::ib_portid_t {
     unsafe { std::mem::zeroed() }
 }
 
-/// Returns the octets of a GID in network byte order.
+/// Returns the bytes of a GID in network byte order.
 fn gid(gid: Gid) -> [u8; 16] {
     (u128::from(gid.prefix) << 64 | u128::from(gid.guid.0)).to_be_bytes()
 }

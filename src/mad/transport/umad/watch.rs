@@ -1,8 +1,8 @@
 //! Reports when a umad device appears or when its permissions change.
 //!
-//! The watch uses inotify on the folder of the devices. It does not use the kernel's announcements
-//! over netlink (uevents), because they do not reach containers, and because the service unit
-//! allows no netlink socket.
+//! The watch uses inotify on the folder of the devices. The alternative, the kernel's
+//! announcements over netlink (uevents), does not reach containers and needs a netlink socket,
+//! which the service unit does not allow.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -24,7 +24,7 @@ const DEVICES: &str = "/dev";
 /// may remove it with the last one.
 const INFINIBAND: &str = "infiniband";
 
-/// Longest time until the thread of a watch notices that the watch was dropped.
+/// Max time until the thread of a watch detects that the watch was dropped.
 const CHECK_EVERY: Duration = Duration::from_millis(500);
 
 /// A watch of the umad devices. Dropping it ends the watch.
@@ -35,8 +35,8 @@ pub struct DeviceWatch {
 }
 
 impl DeviceWatch {
-    /// Calls `changed` whenever a umad device appears, or its owner or mode changes. udev sets
-    /// owner and mode after the kernel has created the device. `changed` runs on a separate thread.
+    /// Calls `changed` on a separate thread whenever a umad device appears, or its owner or mode
+    /// changes, which udev sets after the kernel has created the device.
     ///
     /// # Errors
     /// Returns an error if inotify is not available, if the folder of the devices cannot be read,
@@ -82,8 +82,8 @@ impl Folders {
     fn watch_devices(&self) {
         let flags =
             WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::ATTRIB | WatchFlags::ONLYDIR;
-        // If the folder does not exist, there is no device. The creation of the folder is an event
-        // of the root folder.
+        // Without the folder there is no device. The creation of the folder is an event of the
+        // root folder.
         let _ = inotify::add_watch(&self.inotify, self.root.join(INFINIBAND), flags);
     }
 

@@ -1,4 +1,4 @@
-//! The part of a picture that [`drawing::layout`](crate::drawing::layout) places.
+//! Prepares a picture for [`drawing::layout`](crate::drawing::layout), which places its switches.
 
 use super::Picture;
 use crate::drawing::layout::Net;

@@ -1,13 +1,13 @@
-//! A picture of a plan. It shows the switches in rows by tier. Each switch has the colour of its
-//! sampler.
+//! A picture of a plan: the switches in rows by tier, each in the colour of its sampler.
 //!
-//! Each switch is labelled with the number of its HCA ports. One line stands for all cables between
-//! two switches. So a picture of a hundred switches is readable. [`drawing`](crate::drawing) places
-//! the switches, and [`svg`] draws them. In a fabric without tiers (torus, mesh), the row of a
-//! switch is its distance from a switch at the edge.
+//! Two simplifications keep a picture of a hundred switches readable: each switch is labelled
+//! with the number of its HCA ports instead of showing them, and one line stands for all cables
+//! between two switches. [`drawing`](crate::drawing) places the switches, and [`svg`] draws them.
+//! In a fabric without tiers (torus, mesh), the row of a switch is its distance from a switch at
+//! the edge.
 //!
-//! Node descriptions are not trusted: [`Printable`](ibnet_record::types::Printable) shows them, and
-//! [`svg`] escapes them.
+//! Node descriptions are untrusted: [`Printable`](ibnet_record::types::Printable) replaces their control
+//! characters, and [`svg`] escapes them.
 
 use std::collections::BTreeMap;
 
@@ -24,14 +24,14 @@ pub mod svg;
 pub struct Picture {
     /// Names of the net files.
     pub source: String,
-    /// Largest number of ports of a sampler.
+    /// The cap: max number of ports of a sampler.
     pub cap: u32,
     /// Samplers in the order of the plan.
     pub samplers: Vec<LegendEntry>,
     /// Switches in the order of their GUIDs.
     pub switches: Vec<DrawnSwitch>,
-    /// Number of cables between two switches. The key has their indices in [`Picture::switches`],
-    /// the lower index first.
+    /// Number of cables between two switches. The key contains the indices of the switches in
+    /// [`Picture::switches`], the lower one first.
     pub links: BTreeMap<(usize, usize), usize>,
     /// Number of sampled HCA ports.
     pub hca_ports: usize,
@@ -40,7 +40,7 @@ pub struct Picture {
 /// A sampler in the legend.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LegendEntry {
-    /// Host name. It includes the HCA and the port if they were named.
+    /// Host name, with the HCA and the port if they were named.
     pub host: String,
     /// Number of ports.
     pub ports: u32,
@@ -57,7 +57,7 @@ pub struct DrawnSwitch {
     pub tier: u16,
     /// Number of linked ports.
     pub ports: usize,
-    /// Index of the sampler. `None` if the switch is left out.
+    /// Index of the sampler, or `None` if the switch is left out.
     pub sampler: Option<usize>,
     /// Number of HCA ports on the switch, by the index of their sampler.
     pub hcas: BTreeMap<Option<usize>, usize>,
@@ -141,7 +141,6 @@ impl Picture {
         }
     }
 
-    /// Returns a summary in one sentence.
     fn summary(&self) -> String {
         let ports: u32 = self.samplers.iter().map(|sampler| sampler.ports).sum();
         format!(
@@ -194,7 +193,7 @@ impl Picture {
         lines.join("\n")
     }
 
-    /// Returns the number of a sampler, from 1, and its host.
+    /// Returns the number of a sampler, counted from 1, and its host.
     fn sampler_name(&self, sampler: usize) -> String {
         format!("{} {}", sampler + 1, self.samplers[sampler].host)
     }
@@ -225,8 +224,8 @@ fn count(number: usize, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })
 }
 
-/// Returns the cables between switches. The net file lists each cable at both ends. A truncated
-/// file can list it at one end only.
+/// Returns the cables between switches. The net file lists each cable at both ends, except if the
+/// file is truncated.
 fn links(fabric: &Fabric, ids: &[DeviceId]) -> BTreeMap<(usize, usize), usize> {
     let mut listed: BTreeMap<(usize, usize), [usize; 2]> = BTreeMap::new();
     for (from, id) in ids.iter().enumerate() {
@@ -246,7 +245,7 @@ fn links(fabric: &Fabric, ids: &[DeviceId]) -> BTreeMap<(usize, usize), usize> {
         .collect()
 }
 
-/// If the picture has more links than this, the links are not labelled with their number of cables.
+/// Max number of links that are labelled with their number of cables. With more links, none is.
 const MAX_COUNTS: usize = 60;
 
 /// Fill colours that are distinct for every kind of colour vision and light enough for black text:
@@ -262,14 +261,14 @@ const FILLS: [[u8; 3]; 8] = [
     [0xaa, 0xaa, 0x00],
 ];
 
-/// Returns the fill colour of the switches of a sampler, or white without a sampler. Several
-/// samplers can have the same colour, but no two have the same number.
+/// Returns the fill colour for the switches of a sampler, or white if they have none. Samplers
+/// can share a colour, but not a number.
 fn fill(sampler: Option<usize>) -> String {
     let [r, g, b] = sampler.map_or([0xff; 3], |sampler| FILLS[sampler % FILLS.len()]);
     format!("#{r:02x}{g:02x}{b:02x}")
 }
 
-/// Returns the line colour of a sampler. It is darker than the fill colour.
+/// Returns the line colour of a sampler, which is darker than its fill colour.
 fn stroke(sampler: usize) -> String {
     let [r, g, b] = FILLS[sampler % FILLS.len()].map(|part| u32::from(part) * 7 / 10);
     format!("#{r:02x}{g:02x}{b:02x}")

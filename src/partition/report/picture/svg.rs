@@ -1,8 +1,7 @@
-//! Writes the picture as SVG for any browser. It has no script, no embedded font and no external
-//! link.
+//! Writes the picture as SVG for any browser, without scripts, embedded fonts and external links.
 //!
 //! XML cannot contain control characters, so [`Printable`](ibnet_record::types::Printable) replaces
-//! them. The writer escapes all texts.
+//! them. All texts are escaped.
 
 use super::{DrawnSwitch, MAX_COUNTS, Picture, fill, stroke};
 use crate::drawing::canvas::{Canvas, FONT, px, shortened};
@@ -12,7 +11,7 @@ use crate::drawing::sheet::{BOX, MARGIN, NAME, Sheet};
 const ENTRY: (f64, f64) = (250.0, 20.0);
 
 impl Picture {
-    /// Returns the text of a `.svg` file.
+    /// Returns the content of a `.svg` file.
     pub fn to_svg(&self) -> String {
         Drawing {
             picture: self,
@@ -83,14 +82,14 @@ impl Drawing<'_> {
 
     fn links(&self, canvas: &mut Canvas) {
         let with_counts = self.picture.links.len() <= MAX_COUNTS;
-        // If there are many links, the lines are fainter, so that crossing lines stay visible.
+        // With many links, the lines are fainter, so that crossing lines stay visible.
         let opacity = format!(
             "{:.2}",
             (30.0 / self.picture.links.len().max(1) as f64)
                 .sqrt()
                 .clamp(0.25, 0.8)
         );
-        // Links between two switches of one sampler are drawn last, on top of the others.
+        // Links between two switches of the same sampler are drawn last, on top of the others.
         let within = |ends: &(usize, usize)| {
             self.picture.switches[ends.0]
                 .sampler

@@ -4,12 +4,12 @@
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(in crate::sweep::engine) struct Flight {
     turn: Turn,
-    /// Number of MADs in a row without a reply.
+    /// Number of consecutive MADs without a reply.
     silent: u8,
     /// Number of expired MADs whose grace period has not ended.
     in_grace: u16,
-    /// Number of MADs of `in_grace` that will not be answered. They are lost because a later MAD
-    /// was answered in time, and an agent answers in order.
+    /// Number of MADs of `in_grace` that will not be answered: a later MAD was answered in time,
+    /// and an agent answers in order.
     lost: u16,
 }
 
@@ -37,7 +37,6 @@ pub(in crate::sweep::engine) enum AfterGrace {
 }
 
 impl Flight {
-    /// Returns whether a MAD may be sent.
     pub(in crate::sweep::engine) fn is_free(self) -> bool {
         self.turn == Turn::Free
     }
@@ -47,7 +46,6 @@ impl Flight {
         self.turn == Turn::Suspended
     }
 
-    /// Returns whether no reply can come any more.
     pub(in crate::sweep::engine) fn is_over(self) -> bool {
         self.turn != Turn::Outstanding && self.in_grace == 0
     }
@@ -57,19 +55,17 @@ impl Flight {
         self.silent >= silence
     }
 
-    /// Returns the number of expired MADs that the device may still answer.
     #[cfg(test)]
     pub(in crate::sweep::engine) fn unanswered(self) -> u16 {
         self.in_grace - self.lost
     }
 
-    /// Records that a MAD is sent.
     pub(in crate::sweep::engine) fn send(&mut self) {
         self.turn = Turn::Outstanding;
     }
 
-    /// Records that a MAD was answered, in time or after it had expired. Returns whether the device
-    /// may now be queried at once.
+    /// Records that a MAD was answered, in time or after it had expired. Returns whether the next
+    /// MAD may now be sent at once.
     pub(in crate::sweep::engine) fn answer(&mut self, expired: bool) -> bool {
         self.silent = 0;
         self.in_grace -= u16::from(expired);
@@ -81,14 +77,13 @@ impl Flight {
         self.free_turn(expired)
     }
 
-    /// Returns whether the next request that counts as unanswered is the last one before the device
-    /// is given up.
+    /// Returns whether one more unanswered request would give up the device.
     pub(in crate::sweep::engine) const fn one_before(&self, silence: u8) -> bool {
         self.silent + 1 >= silence
     }
 
     /// Records that the MAD in the window expired. `counts` is false for a request that the device
-    /// may ignore. Returns whether the device may be queried further.
+    /// may ignore. Returns whether the next MAD may be sent.
     pub(in crate::sweep::engine) fn expire(&mut self, counts: bool, silence: u8) -> bool {
         self.in_grace += 1;
         self.silent = self.silent.saturating_add(u8::from(counts));
@@ -97,7 +92,6 @@ impl Flight {
         !suspend
     }
 
-    /// Records that the grace period of an expired MAD ended.
     pub(in crate::sweep::engine) fn end_grace(&mut self, silence: u8) -> AfterGrace {
         self.in_grace -= 1;
         self.lost = self.lost.min(self.in_grace);
@@ -111,21 +105,21 @@ impl Flight {
         }
     }
 
-    /// Records that a MAD was not sent, or was lost with the transport. Returns whether the device
-    /// may now be queried at once.
+    /// Records that a MAD was not sent, or was lost with the transport. Returns whether the next
+    /// MAD may now be sent at once.
     pub(in crate::sweep::engine) fn fail(&mut self, expired: bool) -> bool {
         self.in_grace -= u16::from(expired);
         self.lost = self.lost.min(self.in_grace);
         self.free_turn(expired)
     }
 
-    /// Sets the number of MADs without a reply to 0, because they are not the fault of the device.
+    /// Sets the number of unanswered MADs to 0, because they are not the fault of the device.
     pub(in crate::sweep::engine) fn ignore_losses(&mut self) {
         self.silent = 0;
     }
 
-    /// Ends the silence of the device after it was found at another LID. The device stays suspended
-    /// while expired MADs may still be answered. Returns whether it may be queried.
+    /// Ends the silence of a device that was found at another LID. The device stays suspended
+    /// while expired MADs may still be answered. Returns whether the next MAD may be sent.
     pub(in crate::sweep::engine) fn resume(&mut self) -> bool {
         self.silent = 0;
         if self.turn == Turn::Suspended && self.in_grace == 0 {

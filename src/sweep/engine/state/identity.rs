@@ -1,4 +1,4 @@
-//! The state of one device: the verification of its GUID, and the reads of its links.
+//! The state of one device's identity check, and of the reads of its links.
 
 use ibnet_record::types::Guid;
 
@@ -23,8 +23,8 @@ pub(in crate::sweep::engine) struct IdentityCheck {
 /// Result of the verification.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::sweep::engine) enum Identity {
-    /// The device was never verified, or was not verified again after it was silent. The value is
-    /// its last NodeInfo.
+    /// Never verified, or not verified since the device was silent. The value is its last
+    /// NodeInfo.
     Unverified(Option<NodeInfo>),
     /// The planned device answers. The value is its NodeInfo.
     Verified(NodeInfo),
@@ -32,7 +32,7 @@ pub(in crate::sweep::engine) enum Identity {
     Wrong {
         /// Port GUID of the other device.
         found: Guid,
-        /// Whether later NodeInfo queries were not answered. Then a third device may be at the LID.
+        /// Whether later NodeInfo queries were unanswered, so a third device may be at the LID.
         unanswered: bool,
     },
     /// The path record has another LID, and the device was not yet verified at the new LID.
@@ -79,17 +79,14 @@ impl IdentityCheck {
         }
     }
 
-    /// Returns whether replies from the LID must not be used.
     pub(in crate::sweep::engine) fn is_wrong(&self) -> bool {
         matches!(self.identity, Identity::Wrong { .. } | Identity::Moved)
     }
 
-    /// Returns whether the planned device was verified.
     pub(in crate::sweep::engine) fn is_verified(&self) -> bool {
         matches!(self.identity, Identity::Verified(_))
     }
 
-    /// Returns the GUID of the other device at the LID.
     pub(in crate::sweep::engine) fn found(&self) -> Option<Guid> {
         match self.identity {
             Identity::Wrong { found, .. } => Some(found),
@@ -97,7 +94,6 @@ impl IdentityCheck {
         }
     }
 
-    /// Returns the last NodeInfo of the planned device.
     pub(in crate::sweep::engine) fn info(&self) -> Option<&NodeInfo> {
         match &self.identity {
             Identity::Verified(info) | Identity::Unverified(Some(info)) => Some(info),
@@ -119,27 +115,23 @@ impl IdentityCheck {
         }
     }
 
-    /// Returns whether the next query is due. Returns false while the query is being sent.
+    /// Returns whether the next query is due. Returns false while a query is being sent.
     pub(in crate::sweep::engine) fn is_due(&self, now: Instant) -> bool {
         matches!(self.check, Check::Due(at) if now >= at)
     }
 
-    /// Returns whether NodeInfo is queried in this slot.
     pub(in crate::sweep::engine) fn is_querying(&self) -> bool {
         self.check == Check::Querying
     }
 
-    /// Returns whether no query has failed since the last reply.
     pub(in crate::sweep::engine) fn has_not_failed(&self) -> bool {
         self.failed == 0
     }
 
-    /// Starts to query NodeInfo.
     pub(in crate::sweep::engine) fn query(&mut self) {
         self.check = Check::Querying;
     }
 
-    /// Schedules the next NodeInfo query for this time.
     pub(in crate::sweep::engine) fn schedule(&mut self, due: Instant) {
         self.check = Check::Due(due);
     }
@@ -186,12 +178,10 @@ impl LinkReads {
         (self.due, self.switch_mask) = (Instant::ZERO, None);
     }
 
-    /// Makes the next read due.
     pub(in crate::sweep::engine) fn expire(&mut self) {
         self.due = Instant::ZERO;
     }
 
-    /// Starts a read if one is due.
     pub(in crate::sweep::engine) fn start(&mut self, now: Instant, next: Instant) {
         if now >= self.due {
             (self.reading, self.due) = (true, next);

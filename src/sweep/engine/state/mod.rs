@@ -1,7 +1,7 @@
 //! The state of each device and of each port.
 //!
-//! The state of a device has several parts. Each part is a separate type with a few methods. So the
-//! fields of a part change together, and only in valid ways.
+//! The state of a device has several parts. Each part is a type of its own with a few methods, so
+//! its fields change together and only in valid ways.
 //!
 //! | type | state |
 //! |---|---|
@@ -42,7 +42,7 @@ mod path;
 mod progress;
 mod reachability;
 
-/// Assumed service time of a MAD before the first measurement.
+/// Assumed service time of a MAD until the first measurement.
 const UNMEASURED: Duration = Duration::from_micros(50);
 
 /// A device of the plan.
@@ -51,9 +51,8 @@ pub(super) struct Device {
     pub(super) kind: NodeKind,
     /// Indices of its ports among the ports of all devices.
     pub(super) ports: Range<u32>,
-    /// Number of times that everything learned from the device was discarded. This number is the
-    /// *generation* of the device. A request of an earlier generation may have reached another
-    /// device.
+    /// *Generation* of the device: how often everything learned from it was discarded. A request
+    /// of an earlier generation may have reached another device.
     pub(super) generation: u32,
     pub(super) groups: Groups,
     pub(super) identity: IdentityCheck,
@@ -85,11 +84,9 @@ impl Device {
         }
     }
 
-    /// Prepares the device for a new slot or discovery.
     pub(super) fn restart(&mut self, groups: &GroupList, cadence: &Cadence, slot: u64) {
         if self.reachability.restart() {
-            // The device was unreachable. In this time it may have been replaced, or may have got
-            // another firmware.
+            // The device was unreachable; it may have been replaced, or may have new firmware.
             self.discard_learned();
         }
         self.flight = Flight::default();
@@ -118,20 +115,20 @@ impl Device {
         self.generation = self.generation.wrapping_add(1);
     }
 
-    /// Returns the index of the port that is queried now or next, or `None` after the last one.
+    /// Returns the index of the port that is queried now or next, or `None` after the last port.
     pub(super) fn current_port(&self) -> Option<u32> {
         self.progress
             .current()
             .map(|offset| self.ports.start + offset)
     }
 
-    /// Returns whether a discovery has nothing left to do for this device.
+    /// Returns whether the discovery of this device is complete.
     pub(super) fn is_discovered(&self) -> bool {
         self.progress.has_no_checks() && self.flight.is_over() && !self.path.is_queried()
     }
 }
 
-/// Service times of a device: measured round trips of its performance management agent.
+/// Service times of a device: the measured round trips of its performance management agent.
 #[derive(Clone, Debug)]
 pub(super) struct ServiceTimes {
     /// Moving average. `None` if the agent never answered.
@@ -153,16 +150,13 @@ impl Default for ServiceTimes {
 }
 
 impl ServiceTimes {
-    /// Adds a round trip.
     pub(super) fn add(&mut self, rtt: Duration) {
         self.round_trips
             .saturating_record(u64::try_from(rtt.as_nanos()).unwrap_or(u64::MAX));
-        // The weight of a new value is small, so one delayed reply changes the average only
-        // slightly.
+        // A new value has a small weight, so one delayed reply changes the average only slightly.
         self.average = Some(self.average.map_or(rtt, |average| (average * 7 + rtt) / 8));
     }
 
-    /// Estimates the time for this number of requests.
     fn estimate(&mut self, requests: u32) {
         self.work = self.average.unwrap_or(UNMEASURED) * requests;
     }
@@ -246,7 +240,7 @@ impl SendError {
 }
 
 impl PortProgress {
-    /// Returns the status of a port, or `None` if requests are still to be sent or may still be
+    /// Returns the status of a port, or `None` if requests must still be sent or may still be
     /// answered.
     pub(super) fn result(&self) -> Option<Status> {
         if !self.all_sent || self.open > 0 {
@@ -275,7 +269,6 @@ impl PortProgress {
         })
     }
 
-    /// Adds a round trip.
     pub(super) fn add_round_trip(&mut self, rtt: Duration) {
         self.rtt += rtt;
         self.rtt_min = Some(self.rtt_min.map_or(rtt, |least| least.min(rtt)));

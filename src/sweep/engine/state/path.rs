@@ -1,4 +1,5 @@
-//! LID of a device, service level to it, redirection, and path query to the subnet manager.
+//! The address of a device: LID, service level, redirection, and the path query to the subnet
+//! manager.
 
 use ibnet_record::types::Lid;
 
@@ -20,22 +21,20 @@ pub(in crate::sweep::engine) struct Path {
     not_before: Instant,
 }
 
-/// Service level to a device, with `sl = "path"`.
+/// Service level to a device, if it comes from path records (`sl = "path"`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum ServiceLevel {
-    /// The service level is not known. The configured one is used.
+    /// Unknown, so the configured service level is used.
     Unknown,
-    /// The service level comes from a path record that may be outdated. It is used until the next
-    /// path record.
+    /// From a path record that may be outdated. It is used until the next path record.
     Stale(u8),
-    /// The service level comes from a current path record.
+    /// From a current path record.
     Known(u8),
 }
 
 /// State of the query for the path record of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum PathQuery {
-    /// No query is pending.
     Idle,
     /// The query waits in the queue or for a retry, or is in flight.
     Pending {
@@ -56,7 +55,6 @@ impl Path {
         }
     }
 
-    /// Returns the service level to the device.
     pub(in crate::sweep::engine) fn sl(&self, configured: u8) -> u8 {
         match self.sl {
             ServiceLevel::Unknown => configured,
@@ -64,12 +62,11 @@ impl Path {
         }
     }
 
-    /// Returns whether the service level is that of a current path record.
+    /// Returns whether the service level comes from a current path record.
     pub(in crate::sweep::engine) fn has_sl(&self) -> bool {
         matches!(self.sl, ServiceLevel::Known(_))
     }
 
-    /// Stores the service level of a path record.
     pub(in crate::sweep::engine) fn set_sl(&mut self, sl: u8) {
         self.sl = ServiceLevel::Known(sl);
     }
@@ -83,17 +80,14 @@ impl Path {
         }
     }
 
-    /// Returns whether the path is being queried.
     pub(in crate::sweep::engine) fn is_queried(&self) -> bool {
         self.query != PathQuery::Idle
     }
 
-    /// Returns whether a new query may start.
     pub(in crate::sweep::engine) fn may_query(&self, now: Instant) -> bool {
         now >= self.not_before
     }
 
-    /// Delays the next query until this time.
     pub(in crate::sweep::engine) fn wait_until(&mut self, not_before: Instant) {
         self.not_before = not_before;
     }
@@ -107,8 +101,8 @@ impl Path {
         starts
     }
 
-    /// Counts a try without a reply and returns the number of such tries. Returns `None` if no
-    /// query is pending.
+    /// Counts a try without a reply and returns the number of such tries, or `None` if no query is
+    /// pending.
     pub(in crate::sweep::engine) fn fail_query(&mut self) -> Option<u8> {
         match &mut self.query {
             PathQuery::Idle => None,
@@ -119,7 +113,6 @@ impl Path {
         }
     }
 
-    /// Ends the query.
     pub(in crate::sweep::engine) fn end_query(&mut self) {
         self.query = PathQuery::Idle;
     }

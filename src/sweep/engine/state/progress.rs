@@ -1,32 +1,32 @@
-//! Tracks how far the requests of a slot have come.
+//! Progress of a device through the requests of a slot.
 
 use crate::mad::query::Query;
 use crate::sweep::inflight::Purpose;
 
-/// Position in the requests to one device: first its checks, then the counters of its ports.
+/// Position in the requests to one device, which are first its checks and then the counters of its
+/// ports.
 #[derive(Clone, Debug)]
 pub(in crate::sweep::engine) struct Progress {
     /// Step of the current pass over the checks (see `transmit`).
     pub(in crate::sweep::engine) step: u32,
-    /// Number of passes over the checks that are left, including the current one. It is 0 if no
-    /// check is left.
+    /// Number of passes over the checks that are left, including the current one.
     pub(in crate::sweep::engine) passes: u8,
-    /// Request that is sent again after a redirection, to the agent that the redirection names.
+    /// Request that is sent again, to the agent that a redirection names.
     pub(in crate::sweep::engine) repeat: Option<(Query, Purpose)>,
     /// Whether the device was counted as discovered.
     pub(in crate::sweep::engine) discovered: bool,
     /// Number of ports.
     ports: u32,
-    /// Index of the port with which this slot starts, among the ports of the device.
+    /// Index, among the ports of the device, of the port with which this slot starts.
     first: u32,
     /// Number of ports whose requests were all sent in this slot.
     done: u32,
-    /// Index of the group of the current port that is requested next.
+    /// Index of the next group to request for the current port.
     pub(in crate::sweep::engine) group: u8,
-    /// Index of the port with which the next slot starts, among the ports of the device. Set if
+    /// Index, among the ports of the device, of the port with which the next slot starts. Set if
     /// this slot was too short.
     next_first: Option<u32>,
-    /// Number of slots in a row that were too short for this device.
+    /// Number of consecutive slots that were too short for this device.
     pub(in crate::sweep::engine) short_slots: u32,
 }
 
@@ -46,8 +46,7 @@ impl Progress {
         }
     }
 
-    /// Starts a slot. If the last slot was too short, this slot starts at the port where the last
-    /// one stopped.
+    /// Starts a slot, at the port where the last slot stopped if that slot was too short.
     pub(super) fn restart(&mut self) {
         let short_slots = if self.next_first.is_some() {
             self.short_slots + 1
@@ -61,8 +60,8 @@ impl Progress {
         };
     }
 
-    /// Returns the index of the port that is queried now or next, among the ports of the device.
-    /// Returns `None` after the last port.
+    /// Returns the index, among the ports of the device, of the port that is queried now or next,
+    /// or `None` after the last port.
     pub(super) fn current(&self) -> Option<u32> {
         (self.done < self.ports).then(|| (self.first + self.done) % self.ports)
     }
@@ -72,7 +71,6 @@ impl Progress {
         (self.done, self.group) = (self.done + 1, 0);
     }
 
-    /// Skips all ports that are left.
     pub(in crate::sweep::engine) fn skip_ports(&mut self) {
         self.done = self.ports;
     }
@@ -82,7 +80,7 @@ impl Progress {
         self.next_first = self.current();
     }
 
-    /// Returns whether no check is left to be sent.
+    /// Returns whether all checks were sent.
     pub(super) fn has_no_checks(&self) -> bool {
         self.passes == 0 && self.repeat.is_none()
     }

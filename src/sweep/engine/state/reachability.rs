@@ -1,4 +1,4 @@
-//! Reachability of a device: whether it answers.
+//! Reachability: whether a device answers.
 
 /// Reachability of a device, over all slots and in the current one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -12,7 +12,7 @@ pub(in crate::sweep::engine) struct Reachability {
     expired: bool,
     /// MADs sent in this slot.
     mads: u32,
-    /// Number of MADs that expired in this slot. Requests that a device may ignore do not count.
+    /// Number of MADs that expired in this slot, without requests that a device may ignore.
     expiries: u32,
 }
 
@@ -42,7 +42,7 @@ enum Replies {
 }
 
 impl Reachability {
-    /// Starts a slot. Returns whether the device has returned from being unreachable.
+    /// Starts a slot. Returns whether the device has become reachable again.
     pub(super) fn restart(&mut self) -> bool {
         let returned = self.state == State::Returned;
         if returned {
@@ -52,7 +52,6 @@ impl Reachability {
         returned
     }
 
-    /// Counts a MAD that is sent.
     pub(in crate::sweep::engine) fn send(&mut self) {
         self.mads += 1;
     }
@@ -81,32 +80,29 @@ impl Reachability {
         self.expired = false;
     }
 
-    /// Returns whether the device answered anything in this slot.
     pub(in crate::sweep::engine) fn has_answered(&self) -> bool {
         self.replies > Replies::None
     }
 
-    /// Returns whether the performance management agent answered anything in this slot.
     pub(in crate::sweep::engine) fn has_agent_answered(&self) -> bool {
         self.replies == Replies::Agent
     }
 
-    /// Returns whether the agent did not answer in the last slot.
     pub(in crate::sweep::engine) fn was_silent(&self) -> bool {
         matches!(self.state, State::Silent | State::Unreachable)
     }
 
-    /// Returns the numbers of MADs that were sent and that expired in this slot, or `None` if the
-    /// agent did not answer.
+    /// Returns how many MADs were sent and how many expired in this slot, or `None` if the agent
+    /// did not answer.
     pub(in crate::sweep::engine) fn losses(&self) -> Option<(u64, u64)> {
         self.has_agent_answered()
             .then(|| (self.mads.into(), self.expiries.into()))
     }
 
-    /// Ends a slot, or a discovery. Returns whether the device is reachable, if that has changed.
+    /// Ends a slot or a discovery. Returns whether the device is reachable, if this has changed.
     ///
-    /// If the device got no requests, its state does not change. A device is reported as
-    /// unreachable only after `silence` unanswered MADs, because single MADs may have been lost.
+    /// A device without requests keeps its state. It becomes unreachable only after `silence`
+    /// unanswered MADs, because single MADs may have been lost.
     pub(in crate::sweep::engine) fn finish(&mut self, silence: u8, in_slot: bool) -> Option<bool> {
         let was_unreachable = self.state == State::Unreachable;
         let silent = self.replies < Replies::Agent && (self.expired || self.was_silent());
@@ -120,7 +116,6 @@ impl Reachability {
         (unreachable != was_unreachable).then_some(!unreachable)
     }
 
-    /// Marks the device as silent in the last slot.
     #[cfg(test)]
     pub(in crate::sweep::engine) fn set_silent(&mut self) {
         self.state = State::Silent;
