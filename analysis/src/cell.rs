@@ -1,32 +1,32 @@
-//! A value of a row in a column of time, and the one rule for sums of such values.
+//! A cell: the value of one row in one column of time, which can be missing, and the one rule for
+//! sums of such values.
 //!
-//! Heat maps, the steps and bins of jobs, groups of hosts and host metrics add values of ports or
-//! hosts, of which some can be missing. A sum is a [`Value`](Cell::Value) only if all of its
-//! members have one. Otherwise it is [`AtLeast`](Cell::AtLeast), with the share of the members
-//! whose value is known.
+//! Heat maps, the steps and bins of jobs, groups of hosts and host metrics all add up values of
+//! ports or hosts, although some of these values can be missing. A sum is a
+//! [`Value`](Cell::Value) only if all of its members have one; otherwise it is
+//! [`AtLeast`](Cell::AtLeast), with the share of the members whose value is known.
 
 /// The value of a row in a column.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Cell {
     /// Mean of the values.
     Value(f64),
-    /// The sum or the largest of the values that are known. Ports of the row, or counters of the
-    /// metric, lack a value.
+    /// Sum or max of the known values, because some ports of the row or counters of the metric
+    /// lack a value.
     AtLeast {
         /// Lower bound of the value.
         value: f64,
-        /// Share of the ports of the row whose value is known, 0 to 1.
+        /// Share of the members whose value is known, 0 to 1.
         covered: f64,
     },
-    /// A counter of errors increased, but the time is not known, and no other value is above 0.
+    /// An error counter increased at an unknown time, and no other value is above 0.
     Increase,
     /// The device did not answer, or another device answered at its LID.
     NoAnswer,
-    /// The link of the port is down, so the port was not queried; or the job did not run. It
-    /// carries nothing.
+    /// The port carries nothing: its link is down, so it was not queried, or the job did not run.
     Down,
-    /// The value is not known. Reasons: a gap, a reset, a device without the counter, an answer
-    /// with an error, or a query that the sampler could not send.
+    /// The value is unknown because of a gap, a reset, a device without the counter, a reply with
+    /// an error, or a query that the sampler could not send.
     Unknown,
     /// There is no record.
     NoRecord,
@@ -47,7 +47,8 @@ impl Cell {
         }
     }
 
-    /// Returns the share of the value that is known, 0 to 1. Of nothing, all is known.
+    /// Returns the share of the value that is known, 0 to 1. It is 1 for [`Cell::Down`], which
+    /// has no value to know.
     pub const fn covered(&self) -> f64 {
         match self {
             Self::Value(_) | Self::Down => 1.0,
@@ -69,7 +70,8 @@ impl Cell {
         }
     }
 
-    /// Returns the cell of a lower bound. At least 0 says nothing: the cell is then `state`.
+    /// Returns the cell of a lower bound, or `state` if the bound is 0, because "at least 0" means
+    /// nothing.
     pub(crate) fn at_least(value: f64, covered: f64, state: Self) -> Self {
         if value > 0.0 {
             Self::AtLeast { value, covered }
@@ -78,9 +80,9 @@ impl Cell {
         }
     }
 
-    /// Returns the first one of two states without a value.
+    /// Returns the state of a sum of two cells without a value.
     pub(crate) fn first(self, other: Self) -> Self {
-        // If one port of the row answered, the row counts as answered.
+        // The first one wins. One port that answered is enough, so the row counts as answered.
         const ORDER: [Cell; 4] = [Cell::Increase, Cell::Unknown, Cell::NoAnswer, Cell::Down];
         ORDER
             .into_iter()
@@ -88,7 +90,8 @@ impl Cell {
             .unwrap_or(Self::NoRecord)
     }
 
-    /// Returns the cell that is drawn for two neighbouring cells without room: the larger value.
+    /// Returns the cell to draw where two neighbouring cells share one pixel: the one with the
+    /// larger value.
     pub(crate) fn larger(self, other: Self) -> Self {
         match (self.value(), other.value()) {
             (Some(a), Some(b)) if b > a => other,
@@ -100,20 +103,21 @@ impl Cell {
     }
 }
 
-/// The value of several members, such as ports: the sum or the largest of their values. If a member
-/// lacks it, the result is a lower bound. A link that is down carries nothing, so it lacks nothing.
+/// Combines the cells of several members, such as ports, to their sum or max. If a member lacks
+/// its value, the result is a lower bound. A link that is down carries nothing, so it lacks
+/// nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Joined {
     value: Option<f64>,
     has_increase: bool,
     members: f64,
     known: f64,
-    /// State without a value.
+    /// State of the members without a value.
     state: Option<Cell>,
 }
 
 impl Joined {
-    /// Adds the cell of a member. `of` adds two values, or returns the larger one.
+    /// Adds the cell of a member. `of` combines two values: their sum or their max.
     pub fn add(&mut self, cell: Cell, of: fn(f64, f64) -> f64) {
         self.members += 1.0;
         self.known += cell.covered();
@@ -124,7 +128,7 @@ impl Joined {
         }
     }
 
-    /// Returns the cell of all members, or `empty` without members.
+    /// Returns the cell of all members, or `empty` if there are none.
     pub fn cell_or(self, empty: Cell) -> Cell {
         if self.members > 0.0 {
             self.cell()
@@ -138,7 +142,7 @@ impl Joined {
         self.known / self.members.max(1.0)
     }
 
-    /// Returns the value and its covered share, as JSON has them: see [`columns`].
+    /// Returns the value and its known share in the form of the JSON output: see [`columns`].
     pub fn column(self) -> (Option<f64>, Option<f64>) {
         let cell = self.cell();
         (cell.value(), (cell != Cell::Down).then(|| self.covered()))
@@ -156,7 +160,8 @@ impl Joined {
     }
 }
 
-/// Joins the rows of members, column by column. The result has at least this number of columns.
+/// Combines the rows of several members column by column. The result has at least `columns`
+/// columns.
 pub fn joined(
     columns: usize,
     rows: impl IntoIterator<Item = impl AsRef<[Cell]>>,
@@ -173,13 +178,14 @@ pub fn joined(
     all.into_iter().map(Joined::cell).collect()
 }
 
-/// Adds the rows of members, column by column, as [`joined`] does.
+/// Adds up the rows of several members column by column, as [`joined`] does.
 pub fn sum(columns: usize, rows: impl IntoIterator<Item = impl AsRef<[Cell]>>) -> Vec<Cell> {
     joined(columns, rows, |a, b| a + b)
 }
 
-/// Returns the values of a row and their covered shares, as JSON has them. Both are null where
-/// there is nothing to know; a value is null where nothing is known, and for at least 0.
+/// Returns the values of a row and their known shares, as the JSON output has them. Both are null
+/// for [`Cell::Down`], where there is nothing to know; a value is also null if nothing is known, or
+/// only that it is at least 0.
 pub fn columns(cells: &[Cell]) -> (Vec<Option<f64>>, Vec<Option<f64>>) {
     let value = |cell: &Cell| {
         cell.value()
@@ -191,7 +197,7 @@ pub fn columns(cells: &[Cell]) -> (Vec<Option<f64>>, Vec<Option<f64>>) {
         .unzip()
 }
 
-/// Returns the row of these values and covered shares: the inverse of [`columns`].
+/// Builds a row from its values and known shares: the inverse of [`columns`].
 pub fn cells(values: &[Option<f64>], covered: &[Option<f64>]) -> Vec<Cell> {
     let cell = |(value, covered): (&Option<f64>, &Option<f64>)| match (*value, *covered) {
         (_, None) => Cell::Down,

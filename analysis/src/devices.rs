@@ -1,15 +1,16 @@
-//! Devices that do not answer: dead switches and hosts, and the devices behind them.
+//! Finds devices that do not answer: dead switches and hosts, and the devices that can be reached
+//! only through them.
 //!
-//! A device is a switch, or one port of an HCA. Evidence that a device answers is a record of one
-//! of its ports with a reply (`ok`, `late`, `mad_error`, `bad_reply`, `down`), or the event
-//! `reachable`. Evidence that a device does not answer is a record with the status `unreachable` or
-//! `timeout`, or the event `unreachable`. A device does not answer at the end of the time range if
+//! A device is a switch, or one port of an HCA. A record of one of its ports with a reply (`ok`,
+//! `late`, `mad_error`, `bad_reply`, `down`) or the event `reachable` is evidence that it
+//! answers. A record with the status `unreachable` or `timeout`, or the event `unreachable`, is
+//! evidence that it does not. A device counts as unreachable at the end of the time range if
 //!
 //! - its latest evidence includes the status or the event `unreachable`, or
 //! - no evidence of an answer exists in the whole time range.
 //!
 //! Single timeouts after the last reply count as lost packets, not as a dead device. The statuses
-//! `skipped` and `send_error` show nothing about the device.
+//! `skipped` and `send_error` are no evidence, because the sampler did not send all queries.
 
 use std::cmp::Reverse;
 use std::collections::btree_map::Entry;
@@ -57,14 +58,14 @@ pub struct FaultyDevice {
     /// The device. The port number of a switch is 0, because port 0 has the GUID of the switch and
     /// answers the queries.
     pub port: PortName,
-    /// Kind of the device. `None` if there are events only.
+    /// Kind of the device. `None` if the input has only events of it.
     pub kind: Option<NodeKind>,
     /// The fault.
     pub fault: DeviceFault,
     /// Time of the first evidence of the fault, in nanoseconds since 1970.
     pub since_ns: u64,
-    /// Whether the device answered in the time range before the fault. If not, the fault may be
-    /// older than `since_ns`.
+    /// Whether the device answered in the time range before the fault. If it did not, the fault
+    /// may have begun before `since_ns`.
     pub answered_before: bool,
     /// Number of ports in the records.
     pub ports: usize,
@@ -72,8 +73,8 @@ pub struct FaultyDevice {
     pub behind: Vec<PortName>,
 }
 
-/// What the records and events show about a device. The records of one port must be added in the
-/// order of their times. Ports and events can be added in any order.
+/// What the records and events show about a device. The records of one port must be added in time
+/// order; different ports and events can come in any order.
 #[derive(Clone, PartialEq, Debug, Default)]
 struct Evidence {
     node: Box<str>,
@@ -90,16 +91,16 @@ struct Evidence {
 struct PortEvidence {
     /// The port at the other end of the link.
     peer: Option<PortKey>,
-    /// Time until which the last reply proves that the device answers.
+    /// Time until which the last reply proves that the device answers: three quarters of `dt_ns`
+    /// after the reply.
     ///
-    /// The proof ends three quarters of `dt_ns` after the reply. A port can have two samplers,
-    /// which query it half an interval apart. If only one of them does not reach the device, the
-    /// last reply to the other one is half an interval old. It still proves that the device
-    /// answers.
+    /// A port can have two samplers, which query it half an interval apart. If only one of them
+    /// loses the device, the last reply to the other one is up to half an interval old, and it
+    /// still proves that the device answers.
     answered: Option<u64>,
     /// Time until which the last reply with a link that is not down proves that the link is up.
     up: Option<u64>,
-    /// Time of the first record without an answer after `answered`.
+    /// Time of the first record without a reply after `answered`.
     silent: Option<u64>,
     /// Time of the first record with the status `down` after `up`.
     down: Option<u64>,
@@ -136,7 +137,7 @@ impl Fold for Devices {
             run.rows().for_each(|row| evidence.add(&run.record(row)));
             return;
         }
-        // Of many replies, the one that proves an answer for the longest time counts.
+        // Of many replies, only the one whose proof lasts longest matters.
         let until = run
             .rows()
             .max_by_key(|row| answered_until(run.ts(*row), run.lengths_ns(*row).0));
@@ -190,9 +191,9 @@ impl Devices {
             .is_some_and(|evidence| evidence.is_unreachable())
     }
 
-    /// Returns the time in which the device did not answer, in nanoseconds since 1970: the first and
-    /// the last evidence. The time has no end if the device does not answer at the end of the time
-    /// range. Returns `None` if the device always answered.
+    /// Returns the time in which the device did not answer, in nanoseconds since 1970, from the
+    /// first to the last evidence. It has no end if the device is still unreachable at the end of
+    /// the time range. Returns `None` if the device always answered.
     pub fn away(&self, guid: Guid) -> Option<(u64, u64)> {
         let evidence = self.by_guid.get(&guid)?;
         if evidence.is_unreachable() {
@@ -205,17 +206,17 @@ impl Devices {
             .fold(evidence.lost, joined)
     }
 
-    /// Returns the time since which PortInfo reports that the link of a port is down, in
-    /// nanoseconds since 1970. Returns `None` if the last record reports another state.
+    /// Returns the time since which PortInfo reports the link of a port as down, in nanoseconds
+    /// since 1970. Returns `None` if the last record reports another state.
     pub fn down_since(&self, (guid, number): PortKey) -> Option<u64> {
         self.by_guid.get(&guid)?.ports.get(&number)?.down
     }
 
-    /// Returns all devices with faults. Devices that do not answer come first, and switches come
-    /// before hosts.
+    /// Returns all devices with faults: unreachable devices first, and switches before hosts.
     ///
-    /// Some unreachable devices are connected only through other unreachable devices. They have no
-    /// entry of their own: they are in [`FaultyDevice::behind`] of the nearest one.
+    /// An unreachable device whose only connections lead to other unreachable devices has no
+    /// entry of its own, because they may be all that cuts it off. It is listed in
+    /// [`FaultyDevice::behind`] of the nearest one.
     pub fn faults(&self) -> Vec<FaultyDevice> {
         let unreachable: BTreeSet<Guid> = self
             .by_guid
@@ -255,11 +256,11 @@ impl Devices {
         faults
     }
 
-    /// Returns each unreachable device that has a reachable neighbour, together with the other
-    /// unreachable devices for which it is the nearest one.
+    /// Maps each unreachable device that has a reachable neighbour to the other unreachable
+    /// devices for which it is the nearest one.
     ///
-    /// If nothing answers in a whole part of the fabric, no device there has a reachable neighbour.
-    /// Then the first switch of this part takes its place.
+    /// If nothing answers in a whole part of the fabric, no device there has a reachable
+    /// neighbour, and the first switch of this part takes its place.
     fn behind(&self, unreachable: &BTreeSet<Guid>) -> BTreeMap<Guid, Vec<Guid>> {
         let neighbours = self.neighbours();
         let of = |guid: Guid| neighbours.get(&guid).into_iter().flatten().copied();
@@ -278,8 +279,8 @@ impl Devices {
         let mut queue = VecDeque::new();
         for guid in candidates {
             if !is_first(guid) {
-                // All devices that are connected to the chosen devices are assigned before the next
-                // device is chosen.
+                // Every device behind those chosen so far is assigned first, so a new entry is
+                // made only for a part of the fabric without a reachable neighbour.
                 assign(&mut queue, &mut nearest, &mut behind, &of, unreachable);
             }
             if let Entry::Vacant(entry) = nearest.entry(guid) {
@@ -292,7 +293,6 @@ impl Devices {
         behind
     }
 
-    /// Returns the devices at the other ends of the links of each device.
     fn neighbours(&self) -> BTreeMap<Guid, BTreeSet<Guid>> {
         let mut neighbours: BTreeMap<Guid, BTreeSet<Guid>> = BTreeMap::new();
         for (guid, evidence) in &self.by_guid {
@@ -387,8 +387,8 @@ impl Evidence {
             of_ports.chain(self.lost).map(|(first, _)| first).min()
         };
         let (fault, since_ns) = if self.is_unreachable() {
-            // The event may be earlier than the first record without an answer, so the earliest of
-            // these times is used.
+            // The event can be earlier than the first record without a reply, so the earliest
+            // time counts.
             let of_ports = self.ports.values().filter_map(|port| port.silent);
             let of_events = self
                 .lost
@@ -422,7 +422,8 @@ impl Evidence {
     }
 }
 
-/// Returns the time until which a reply proves that the device answers.
+/// Returns the time until which a reply proves that the device answers: see
+/// [`PortEvidence::answered`].
 fn answered_until(ts: u64, dt_ns: Option<u64>) -> u64 {
     ts.saturating_add(dt_ns.unwrap_or(0) / 4 * 3)
 }
@@ -466,8 +467,8 @@ impl PortEvidence {
     }
 }
 
-/// Empties the queue. Each unreachable neighbour of a device in the queue is assigned to the same
-/// entry as that device.
+/// Empties the queue, and assigns each unreachable neighbour of a queued device to the entry of
+/// that device.
 fn assign<I: Iterator<Item = Guid>>(
     queue: &mut VecDeque<Guid>,
     nearest: &mut BTreeMap<Guid, Guid>,

@@ -1,4 +1,4 @@
-//! Errors of reading and evaluating records.
+//! Errors in reading and evaluating records.
 
 use std::io;
 
@@ -66,7 +66,7 @@ pub enum AnalysisError {
     NoRecord {
         /// Path of the file.
         name: String,
-        /// The fault of the first line. `None` if the file is empty.
+        /// What is wrong with the first line. `None` if the file is empty.
         why: Option<String>,
     },
     /// An argument that is not a point in time.

@@ -45,9 +45,9 @@ pub(crate) fn fold<F: Fold>(mut fold: F, lines: &[String]) -> F {
     fold
 }
 
-/// Returns the records of two seconds. A leaf switch has the hosts n1, N2 and n3. The HCA of n3 is
-/// not queried. In the second second, n1 and N2 send twice as much. If `has_core` is false, the
-/// core switch is not queried.
+/// Returns the records of two seconds. A leaf switch has the hosts n1, N2 and n3; the HCA of n3
+/// is not queried. In the second second, n1 and N2 send twice as much. Without `has_core`, the
+/// core switch is not queried either.
 pub(crate) fn job_lines(has_core: bool) -> Vec<String> {
     const LEAF: u64 = 1;
     let mut lines = Vec::new();
@@ -144,7 +144,7 @@ pub(crate) fn map_lines() -> Vec<String> {
     lines
 }
 
-/// Returns the records of ten seconds of a leaf switch: port 1 has errors, port 2 is down, port 3 is
+/// Returns ten seconds of records of a leaf switch: port 1 has errors, port 2 is down, port 3 is
 /// degraded, port 4 has no fault, port 5 flaps, port 6 counts relay errors, port 7 never answers.
 pub(crate) fn error_lines() -> Vec<String> {
     let mut lines = Vec::new();
@@ -217,9 +217,9 @@ pub(crate) fn link(
     ]
 }
 
-/// Returns the records of a small fabric. A leaf switch has two hosts. A core switch is linked to the
-/// leaf switch, a server and a third host. In slots 1 and 2 the server gets more traffic than its
-/// link carries.
+/// Returns the records of a small fabric: a leaf switch with two hosts, and a core switch linked
+/// to the leaf switch, a server and a third host. In slots 1 and 2 the server is sent more
+/// traffic than its link carries.
 pub(crate) fn incast_lines() -> Vec<String> {
     let idle = (0.0, 0.0);
     let mut lines = Vec::new();

@@ -1,5 +1,5 @@
-//! Parses host lists, finds the host name in a node description, and finds a host by the name that
-//! another program has for it.
+//! Parses host lists, extracts the host name from a node description, and finds the host that
+//! another program (Slurm, Prometheus) calls by a slightly different name.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 
 use crate::error::AnalysisError;
 
-/// A set of host names: a list of names, and patterns.
+/// A set of host names, given by names and patterns.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Hosts {
     names: BTreeSet<String>,
@@ -42,8 +42,8 @@ impl Hosts {
             .into_iter()
             .map(|part| Pattern::new(part).map_err(|error| wrong(error.msg.to_owned())));
         let patterns = patterns.collect::<Result<Vec<_>, _>>()?;
-        // If there is no pattern, the whole text is parsed at once. So the columns in error
-        // messages are correct.
+        // Without a pattern the whole text is parsed at once, which keeps the columns in error
+        // messages right.
         let listed = if patterns.is_empty() {
             text.to_owned()
         } else {
@@ -82,11 +82,11 @@ pub fn host_of(node: &str) -> &str {
     node.split_whitespace().next().unwrap_or("")
 }
 
-/// The hosts of the records. Finds a host by the name that another program has for it.
+/// The hosts of the records, to be found by the names that other programs use for them.
 #[derive(Clone, Debug, Default)]
 pub struct HostNames {
     names: BTreeSet<String>,
-    /// Names by their short forms. `None` if several hosts have the same short form.
+    /// Host names by short form. `None` if several hosts share the short form.
     short: FxHashMap<String, Option<String>>,
 }
 
@@ -104,9 +104,9 @@ impl HostNames {
         Self { names, short }
     }
 
-    /// Returns the host that another program calls `name`. Names are equal if they differ only in
-    /// these parts: upper and lower case, the domain, a port number after `:`, and the suffix of a
-    /// rail such as `-ib0`. The first name that is exactly equal wins.
+    /// Returns the host that another program calls `name`. An exactly equal name wins; otherwise
+    /// names match if they differ only in case, the domain, a port number after `:`, or the
+    /// suffix of a rail such as `-ib0`.
     pub fn find(&self, name: &str) -> Option<&str> {
         let exact = self.names.get(name).map(String::as_str);
         exact.or_else(|| self.short.get(&short_form(name))?.as_deref())
@@ -118,7 +118,7 @@ impl HostNames {
     }
 }
 
-/// Returns a host name in lower case, without a port number, its domain and the suffix of a rail.
+/// Returns a host name in lower case, without port number, domain and suffix of a rail.
 fn short_form(name: &str) -> String {
     /// Names of interfaces and HCAs that sites append to host names.
     const RAILS: [&str; 7] = ["ib", "ipoib", "opa", "hsn", "mlx", "hfi", "rail"];

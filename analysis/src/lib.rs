@@ -10,7 +10,7 @@
 //! | [`groups`] | groups of hosts, such as storage targets, and their traffic |
 //! | [`cell`] | a value that can be missing, and the rule for sums of such values |
 //! | [`heat`] | the values of heat maps |
-//! | [`rates`] | the rates of counters: over which time, and when they are not known |
+//! | [`rates`] | the rates of counters: which time they describe, and when they are unknown |
 //! | [`slots`] | the time between two slots, and the slots for which a value stands |
 //! | [`latency`] | distributions of round-trip times |
 //! | [`ports`] | a summary of each port, which the next five modules use |
@@ -21,11 +21,11 @@
 //! | [`job`] | jobs: where they come from, their traffic, and the jobs that shared their links |
 //! | [`routes`] | forwarding tables |
 //! | [`devices`] | devices that do not answer, and the devices behind them |
-//! | [`stat`], [`shares`] | mean, peak or percentile of the slots |
+//! | [`stat`], [`shares`] | mean, peak or percentile over the slots |
 //! | [`replay`] | recorded lines, each with the time at which the caller writes it again |
 //!
-//! The row types, such as [`links::LinkRow`], implement [`rows::Row`]. Other programs use the names
-//! of their fields, so the names do not change.
+//! The row types, such as [`links::LinkRow`], implement [`rows::Row`]. Their field names are an
+//! interface for other programs, so they do not change.
 
 pub mod cell;
 pub mod devices;

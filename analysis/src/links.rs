@@ -1,10 +1,10 @@
-//! Links: utilization, blocked time and errors. Also finds links whose two ends counted different
-//! numbers of octets.
+//! Links: their utilization, blocked time and errors, and links whose two ends counted different
+//! numbers of bytes.
 //!
-//! A link is known if the records of at least one end exist. The traffic of a direction is the
-//! number of octets that the sending end transmitted. If the sending end was not queried, it is the
-//! number of octets that the other end received. Only the sending end counts the blocked time. So
-//! the blocked time is known only if the sending end was queried.
+//! A link is in the result if at least one of its ends has records. The traffic of a direction is
+//! the number of bytes that the sending end transmitted, or, if that end was not queried, the
+//! number that the other end received. Blocked time is counted by the sending end alone, so it is
+//! unknown if that end was not queried.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,7 +19,7 @@ use crate::rows::Row;
 use crate::shares::Distributions;
 use crate::stat::Stat;
 
-/// A link with both ends and both directions.
+/// A link: its two ends and its two directions.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Link {
     /// Both ends.
@@ -28,9 +28,9 @@ pub struct Link {
     pub rate: Box<str>,
     /// Traffic that leaves the first end, and traffic that leaves the second end.
     pub directions: [Direction; 2],
-    /// Increase of the error counters of both ends over the time range.
+    /// Increase of the error counters of both ends in the time range.
     pub errors: u64,
-    /// Comparison of the octets that both ends counted. `None` if only one end was queried.
+    /// Comparison of the bytes that both ends counted. `None` if only one end was queried.
     pub compared: Option<EndComparison>,
 }
 
@@ -43,15 +43,15 @@ pub struct End {
     pub kind: Option<NodeKind>,
 }
 
-/// Traffic of one direction. Unknown values are `None`. `utilization` and `blocked` are the
-/// statistic that was given to [`find_by`]; [`find`] uses the mean.
+/// Traffic of one direction, with `None` for unknown values. `utilization` and `blocked` are the
+/// statistic that was given to [`find_by`], or means from [`find`].
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Direction {
     /// Mean data rate in Gb/s.
     pub gbps: Option<f64>,
     /// Share of the data rate of the link, 0 to 1.
     pub utilization: Option<f64>,
-    /// Largest share of the data rate in a slot, 0 to 1.
+    /// Max share of the data rate in a slot, 0 to 1.
     pub peak: Option<f64>,
     /// Share of the time in which the sending port had data and no credit, 0 to 1.
     pub blocked: Option<f64>,
@@ -60,10 +60,10 @@ pub struct Direction {
 /// Order of a list of links, largest value first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum LinkOrder {
-    /// Share of the data rate, of the direction with the larger value.
+    /// Share of the data rate; the direction with the larger value counts.
     #[default]
     Utilization,
-    /// Share of the time in which a port was blocked. The direction with the larger value counts.
+    /// Share of the time in which a port was blocked; the direction with the larger value counts.
     Blocked,
     /// Errors of both ends.
     Errors,
@@ -78,14 +78,14 @@ pub struct LinkRow {
     pub to: PortName,
     /// Width and speed, such as `4xEDR`.
     pub link: String,
-    /// Statistic of the utilizations and blocked shares below: `mean`, `peak`, or a percentile such
-    /// as `p95`, of all slots.
+    /// Statistic of the utilizations and blocked shares below, over all slots: `mean`, `peak`, or
+    /// a percentile such as `p95`.
     pub stat: String,
     /// Mean data rate in Gb/s.
     pub xmit_gbps: Option<f64>,
     /// Share of the data rate of the link, 0 to 1.
     pub xmit_utilization: Option<f64>,
-    /// Largest share of the data rate in a slot, 0 to 1.
+    /// Max share of the data rate in a slot, 0 to 1.
     pub xmit_utilization_peak: Option<f64>,
     /// Share of the time in which the sending port had data and no credit, 0 to 1.
     pub blocked: Option<f64>,
@@ -93,9 +93,9 @@ pub struct LinkRow {
     pub back_utilization: Option<f64>,
     /// Share of the time in which the receiving port was blocked as a sender, 0 to 1.
     pub back_blocked: Option<f64>,
-    /// Increase of the error counters of both ends over the time range.
+    /// Increase of the error counters of both ends in the time range.
     pub errors: u64,
-    /// Whether both ends counted different numbers of octets, beyond the tolerance.
+    /// Whether the bytes counted by both ends differ by more than the tolerance.
     pub ends_disagree: bool,
 }
 
@@ -127,26 +127,25 @@ pub struct DisagreementRow {
     pub from: PortName,
     /// The receiving port.
     pub to: PortName,
-    /// Octets that the sending port counted.
+    /// Bytes that the sending port counted.
     pub sent_bytes: u64,
-    /// Octets that the receiving port counted.
+    /// Bytes that the receiving port counted.
     pub received_bytes: u64,
-    /// Difference between the octets sent and the octets received.
+    /// Difference between the bytes sent and the bytes received.
     pub difference_bytes: u64,
-    /// Largest difference that is possible because the two ends were read at different times, in
-    /// octets.
+    /// Max difference in bytes that can arise because the two ends were read at different times.
     pub tolerance_bytes: u64,
     /// Time between the compared readings, in seconds.
     pub seconds: f64,
 }
 
-/// Returns all links of the ports by their means, in the order of the GUIDs.
+/// Returns all links of the ports with their means, in the order of the GUIDs.
 pub fn find(ports: &BTreeMap<PortKey, PortSummary>) -> Vec<Link> {
     find_by(ports, Stat::Mean, &Distributions::default())
 }
 
-/// Returns all links of the ports, in the order of the GUIDs. `stat` is the statistic of their
-/// utilization and blocked time. Percentiles are computed from the distributions.
+/// Returns all links of the ports in the order of the GUIDs. `stat` is the statistic of their
+/// utilization and blocked time; percentiles come from `distributions`.
 pub fn find_by(
     ports: &BTreeMap<PortKey, PortSummary>,
     stat: Stat,
@@ -155,7 +154,7 @@ pub fn find_by(
     let mut links = Vec::new();
     for (key, port) in ports {
         let Some(peer) = port.peer else { continue };
-        // If both ends have records, only the port with the lower key adds the link.
+        // If both ends have records, the port with the lower key adds the link.
         if peer < *key && ports.contains_key(&peer) {
             continue;
         }
@@ -195,15 +194,15 @@ pub fn find_by(
     links
 }
 
-/// Returns the links in this order. Each link is turned so that the direction with the larger value
-/// is first.
+/// Returns the links in this order, each turned so that its direction with the larger value is
+/// first.
 pub fn sorted(links: &[Link], order: LinkOrder) -> Vec<Link> {
     let mut sorted: Vec<Link> = links
         .iter()
         .cloned()
         .map(|link| link.turned(order))
         .collect();
-    // Links of equal value stay in the order of their GUIDs.
+    // The sort is stable, so links of equal value stay in the order of their GUIDs.
     sorted.sort_by(|a, b| {
         b.value(order)
             .partial_cmp(&a.value(order))
@@ -212,14 +211,14 @@ pub fn sorted(links: &[Link], order: LinkOrder) -> Vec<Link> {
     sorted
 }
 
-/// Load of a port over the time range. The first value is that of the sent data, and the second one
-/// that of the received data.
+/// Load of a port over the time range. In each pair, the first value is sent data and the second
+/// one received data.
 struct Load {
     gbps: [Option<f64>; 2],
     utilization: [Option<f64>; 2],
     peak: [Option<f64>; 2],
     blocked: Option<f64>,
-    /// Seconds in which the data rates are known.
+    /// Seconds for which the data rates are known.
     seconds: [f64; 2],
 }
 
@@ -250,8 +249,8 @@ impl Load {
 }
 
 impl Direction {
-    /// Evaluates the traffic from one port to the other. The receiving port counts if its data rate
-    /// is known for more than an eighth longer.
+    /// Evaluates the traffic from one port to the other. The values of the receiving port are
+    /// used only if its data rate is known for over an eighth more time.
     fn between(from: Option<&Load>, to: Option<&Load>) -> Self {
         let [sent_for, received_for] =
             [(from, 0), (to, 1)].map(|(load, of)| load.map_or(0.0, |load| load.seconds[of]));
@@ -341,7 +340,7 @@ impl Link {
             .any(|end| hosts.contains_node(&end.port.node))
     }
 
-    /// Returns whether the ends counted different numbers of octets, beyond the tolerance.
+    /// Returns whether the bytes counted by both ends differ by more than the tolerance.
     pub fn disagrees(&self) -> bool {
         self.compared
             .is_some_and(|compared| compared.missing() != (0, 0))

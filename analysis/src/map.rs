@@ -1,7 +1,5 @@
-//! Builds the topology from the records: switches with their tiers and hosts, and the links between
-//! switches.
-//!
-//! Each record has the peer of its port, so no net file is necessary.
+//! Builds the topology from the records: switches with their tiers and hosts, and the links
+//! between switches. Each record names the peer of its port, so no net file is necessary.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -19,10 +17,10 @@ use crate::trees::{RootCause, Trees};
 pub struct Map {
     /// Switches in the order of their GUIDs.
     pub switches: Vec<MapSwitch>,
-    /// Links between switches. The key has the indices of both switches, the lower index first. The
-    /// first end of a link is at the first switch.
+    /// Links between switches. The key is the pair of switch indices, lower index first, and the
+    /// first end of each link is at the first switch.
     pub trunks: BTreeMap<(usize, usize), Vec<Link>>,
-    /// Roots of congestion trees. The root with the longest blocked time comes first.
+    /// Roots of congestion trees, the one with the longest blocked time first.
     pub roots: Vec<PortKey>,
     /// Devices with faults, as in [`Devices::faults`].
     pub faults: Vec<FaultyDevice>,
@@ -53,9 +51,9 @@ pub struct MapSwitch {
     /// Node description as the device returned it.
     pub name: Box<str>,
     /// Tier of the switch: 1 for a switch with hosts, 2 for its neighbours without hosts, and so
-    /// on. The tier is 0 if the switch has no path to a host.
+    /// on; 0 if no path leads from the switch to a host.
     pub tier: u16,
-    /// Links to HCAs. The first end of each link is the port of the switch.
+    /// Links to HCAs. The first end of each link is the switch port.
     pub hosts: Vec<Link>,
 }
 
@@ -77,8 +75,8 @@ impl Map {
                 hosts.insert(end.port.guid);
             }
         }
-        // A device that was not queried counts as an HCA if it has only one known link and this
-        // link leads to a switch.
+        // A device that was not queried is taken for an HCA if its only known link leads to a
+        // switch.
         let mut degree: BTreeMap<Guid, usize> = BTreeMap::new();
         links
             .iter()
@@ -130,8 +128,7 @@ impl Map {
                 }
                 (Some(switch), None) => map.switches[switch].hosts.push(link.clone()),
                 (None, Some(switch)) => map.switches[switch].hosts.push(link.clone().reversed()),
-                // This is a link from a switch to itself, or between two HCAs. The map leaves it
-                // out.
+                // A link from a switch to itself, or between two HCAs: the map leaves it out.
                 _ => {}
             }
         }

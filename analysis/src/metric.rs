@@ -1,4 +1,4 @@
-//! The metrics of a port. A metric is a derived value of the records, or the rate of a counter.
+//! The metrics of a port: values derived from its records, and rates of its counters.
 
 use std::fmt;
 use std::str::FromStr;
@@ -18,14 +18,14 @@ pub struct Metric {
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Source {
-    /// A derived value of the record.
+    /// A value that is derived from the fields of a record.
     Derived(Derived),
     /// The increase per second of the sum of these counters, or of one element of an array.
     Rate {
         counters: Vec<String>,
         element: Option<usize>,
     },
-    /// A metric of hosts, which no record has.
+    /// A metric of hosts, which is in no record.
     Hosts { title: String, unit: Unit },
 }
 
@@ -36,9 +36,9 @@ enum Derived {
     XmitUtilization,
     RcvUtilization,
     XmitBlocked,
-    /// All MADs of the port in a slot: `rtt_ns` of the record.
+    /// Time of all MADs of the port in a slot: `rtt_ns` of the record.
     CompoundQuery,
-    /// Mean per MAD of the port in a slot.
+    /// Mean time of a MAD of the port in a slot.
     MeanRtt,
 }
 
@@ -77,13 +77,13 @@ pub enum Unit {
     ShareOfTime,
     /// Nanoseconds.
     Nanoseconds,
-    /// Octets per second.
+    /// Bytes per second.
     OctetsPerSecond,
     /// Ticks per second. The length of a tick depends on the device.
     TicksPerSecond,
     /// Packets, events or errors per second.
     PerSecond,
-    /// Octets.
+    /// Bytes.
     Octets,
     /// A number without a unit.
     Number,
@@ -95,7 +95,7 @@ impl Metric {
         DERIVED.iter().map(|(name, _)| *name).chain([ERRORS])
     }
 
-    /// Returns a metric of hosts. Its values come from other sources than the records.
+    /// Returns a metric of hosts. Its values come from other sources, not from the records.
     pub fn of_hosts(name: &str, title: &str, unit: Unit) -> Self {
         Self {
             name: name.to_owned(),
@@ -132,8 +132,8 @@ impl Metric {
         }
     }
 
-    /// Returns the metric of one element of an array of counters. Returns `None` if the metric is
-    /// not the rate of a single counter.
+    /// Returns the metric of one element of an array of counters, or `None` if the metric is not
+    /// the rate of a single counter.
     pub fn element(&self, index: usize) -> Option<Self> {
         match &self.source {
             Source::Rate {
@@ -170,7 +170,7 @@ impl Metric {
         }
     }
 
-    /// Returns the kind of the elements. It has a meaning only if the counter is an array.
+    /// Returns the kind of the elements. It is meaningful only if the counter is an array.
     pub fn elements(&self) -> Element {
         match self.counters().first() {
             Some(name) if name.contains("_sl_") => Element::Sl,
@@ -179,7 +179,7 @@ impl Metric {
         }
     }
 
-    /// Returns the derived value of a record. Returns `None` if the value is missing, or if the
+    /// Returns the derived value of a record. Returns `None` if the value is missing or the
     /// metric is a rate.
     pub fn value(&self, port: &Port<'_>) -> Option<f64> {
         let value = match &self.source {
@@ -188,7 +188,7 @@ impl Metric {
             Source::Derived(Derived::XmitUtilization) => port.xmit_utilization,
             Source::Derived(Derived::RcvUtilization) => port.rcv_utilization,
             Source::Derived(Derived::XmitBlocked) => port.xmit_blocked,
-            // If a MAD was not answered, `rtt_ns` is the sum over only a part of the MADs.
+            // `rtt_ns` adds up only the MADs with a reply, so it is too short if one had none.
             Source::Derived(Derived::CompoundQuery) => {
                 (port.mads > 0 && port.answered()).then_some(port.rtt_ns as f64)
             }
@@ -200,9 +200,9 @@ impl Metric {
         value.filter(|value| value.is_finite())
     }
 
-    /// Returns the time that the value of a record describes. For a data rate or a blocked share,
-    /// it is the time in the record. For a round-trip time it is `slot_before`, a slot that ends at
-    /// the record.
+    /// Returns the time that the value of a record describes. Data rates and blocked shares have
+    /// it in the record; a round-trip time describes `slot_before`, one slot that ends at the
+    /// record.
     pub fn time(&self, port: &Port<'_>, slot_before: Interval) -> Option<Interval> {
         match &self.source {
             Source::Derived(Derived::XmitBlocked) => port.blocked_time,
@@ -212,8 +212,8 @@ impl Metric {
         }
     }
 
-    /// Returns the names of the fields of a record that [`Self::value`] and [`Self::time`] use, or the
-    /// counters.
+    /// Returns the names of the record fields that [`Self::value`] and [`Self::time`] read; for a
+    /// rate, the names of its counters.
     pub fn fields(&self) -> Vec<String> {
         let fields: &[&str] = match &self.source {
             Source::Rate { counters, .. } => return counters.clone(),
@@ -225,8 +225,9 @@ impl Metric {
         fields.iter().map(|name| (*name).to_owned()).collect()
     }
 
-    /// Returns the field whose value is the metric, and whose time is that of the data rates or of the
-    /// blocked share. Returns `None` for a metric that is computed from several fields or records.
+    /// Returns the field whose value is the metric, and whether its time is that of the data
+    /// rates or of the blocked share. Returns `None` if the metric is computed from several
+    /// fields or records.
     pub fn field(&self) -> Option<(&str, MeasuredOver)> {
         match &self.source {
             Source::Derived(Derived::XmitBlocked) => Some((&self.name, MeasuredOver::Blocked)),
@@ -237,9 +238,8 @@ impl Metric {
         }
     }
 
-    /// Returns the number of values that a record has for this metric. If the metric sums an array,
-    /// it is the length of the array. It is 0 if the record has no counter of the metric, and 1 in
-    /// all other cases.
+    /// Returns the number of values that a record has for this metric: the array length if the
+    /// metric sums an array, 0 if the record has no counter of the metric, otherwise 1.
     pub fn width(&self, port: &Port<'_>) -> usize {
         let Source::Rate { counters, element } = &self.source else {
             return 1;
@@ -253,8 +253,8 @@ impl Metric {
         counters.iter().map(values).max().unwrap_or(0)
     }
 
-    /// Returns whether values of several ports can be added. Rates can be added, but shares and
-    /// times cannot.
+    /// Returns whether values of several ports can be added up. Rates can, but shares and times
+    /// cannot.
     pub fn is_additive(&self) -> bool {
         matches!(
             self.source,
@@ -301,8 +301,8 @@ impl Metric {
         }
     }
 
-    /// Returns the value of the metric on a full link with this data rate. Returns `None` if the
-    /// data rate does not limit the metric.
+    /// Returns the value of the metric on a fully used link with this data rate. Returns `None`
+    /// if the data rate does not limit the metric.
     pub fn of_full_link(&self, gbps: f64) -> Option<f64> {
         match self.unit() {
             Unit::Gbps => Some(gbps),
@@ -321,9 +321,9 @@ impl fmt::Display for Metric {
 impl FromStr for Metric {
     type Err = ParseError;
 
-    /// Parses a name, or the name of an array of counters with an index: `NAME[3]`. Any unknown
-    /// name in lower case counts as the name of a counter. Reading the records shows whether this
-    /// counter exists.
+    /// Parses a name, or the name of an array of counters with an index: `NAME[3]`. An unknown
+    /// name in lower case is taken for a counter; only the records show whether this counter
+    /// exists.
     fn from_str(text: &str) -> Result<Self, ParseError> {
         let wrong = || {
             ParseError::new(

@@ -4,7 +4,7 @@ use crate::input::Fold;
 use crate::input::run::Run;
 use crate::record::{Record, Type};
 
-/// Returns the fields of port records that a fold uses. A fold without port records uses none.
+/// Returns the fields of port records that a fold uses: none if it does not use port records.
 fn fields<F: Fold>(fold: &F) -> Option<Vec<String>> {
     if fold.uses(Type::Port) {
         fold.fields()

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-/// Returns whether the path means standard input.
 pub(crate) fn is_stdin(path: &Path) -> bool {
     path.as_os_str() == "-"
 }

@@ -1,24 +1,24 @@
-//! The rates of counters: which time a rate describes, and when a rate is not known.
+//! The rates of counters: which time a rate describes, and when a rate is unknown.
 //!
-//! The rate of a counter is its increase between two readings, divided by the time between them. It
-//! describes this whole time. A counter group with a cadence of 10 slots is read once in 10 slots,
-//! so its rates describe 10 slots each.
+//! The rate of a counter is its increase between two readings, divided by the time between them,
+//! and it describes this whole time. A counter group with a cadence of 10 slots is read once in
+//! 10 slots, so each of its rates describes 10 slots.
 //!
-//! A record without a counter says nothing about it: its group was not due in this slot, or the
-//! reply was lost. A record with counters of a group states how many slots before the last one was:
-//! `GROUP_dt_slots`. So a reader knows which record it must have. The rate is not known, and there
-//! is a *gap*, in these cases:
+//! If a record lacks a counter, either its group was not due in this slot, or the reply was lost.
+//! The field `GROUP_dt_slots` distinguishes the two: a record with counters of a group states how
+//! many slots ago the group was read before, so the reader can check that it has that record.
+//! There is a *gap*, and no rate, if
 //!
 //! 1. `GROUP_dt_slots` is 0: there is no earlier reading to compare with.
-//! 2. The last reading is of an earlier slot than `GROUP_dt_slots` states: a record was lost.
-//!    The readings of another sampler of the port count too.
-//! 3. The field is absent, so the last reading is of the slot before, but neither this reading nor
-//!    another record of that slot is there. Versions before this field did not write it at any
-//!    distance.
+//! 2. The last reading is older than `GROUP_dt_slots` states: a record was lost. Readings of
+//!    another sampler of the port count too.
+//! 3. The field is absent, which means that the group was also read in the slot before, but that
+//!    slot has neither the reading nor any other record of the port. (Recordings from before this
+//!    field never have it, whatever the distance.)
 //! 4. A record between the two has the status `unreachable` or `wrong_device`.
 //!
-//! A rate is also not known if one of the two values is saturated, or if a counter of the metric
-//! decreased: its device was reset, or its counters were cleared.
+//! The rate is also unknown if one of the two values is saturated, or if a counter of the metric
+//! decreased, because its device was reset or its counters were cleared.
 
 use ibnet_record::Status;
 use ibnet_record::attributes::Group;
@@ -26,12 +26,12 @@ use ibnet_record::attributes::Group;
 use crate::metric::Metric;
 use crate::record::{Interval, Port, Value};
 
-/// The slots of a port so far. They show where readings of its counters were lost.
+/// The latest slots of a port, which reveal lost readings of its counters.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Slots {
-    /// The latest slot of a record, and the one before it.
+    /// The latest slot with a record, and the one before it.
     latest: [Option<u64>; 2],
-    /// Time of the last record of a device that did not answer at all.
+    /// Time of the last record with the status `unreachable` or `wrong_device`.
     away: Option<u64>,
     /// `GROUP_dt_slots` of the last record.
     since: Vec<(Group, u64)>,
@@ -42,12 +42,13 @@ pub struct Slots {
 pub struct LastReading {
     /// Time of the reading.
     pub ts: u64,
-    /// The latest slot of a reading so far. Of two samplers, one can be several slots behind.
+    /// The latest slot of any reading so far, because one of two samplers can be several slots
+    /// behind.
     slot: u64,
 }
 
 impl Slots {
-    /// Adds a record. Records must be added in the order of time.
+    /// Adds a record. Records must be added in time order.
     pub fn add(&mut self, port: &Port<'_>) {
         self.add_slot(port.ts, port.slot, port.status());
         let stated = port.counters.iter().filter_map(|(name, value)| {
@@ -70,8 +71,8 @@ impl Slots {
         }
     }
 
-    /// Returns whether a reading was lost between an earlier reading of a counter and its reading
-    /// in the last record, which is of this slot.
+    /// Returns whether a reading was lost between the reading `before` and the reading in the
+    /// last record, whose slot is `slot`.
     pub fn has_gap(&self, before: &LastReading, counter: &str, slot: u64) -> bool {
         let is_lost = match self.stated(counter) {
             Some(slots) => slots == 0 || before.slot < slot.saturating_sub(slots),
@@ -84,9 +85,9 @@ impl Slots {
         self.latest.contains(&Some(slot))
     }
 
-    /// Returns `GROUP_dt_slots` of the group of a counter, if the last record has it.
+    /// Returns `GROUP_dt_slots` of the group of this counter, if the last record has it.
     fn stated(&self, counter: &str) -> Option<u64> {
-        // Nearly all groups are read in each slot.
+        // Fast path: nearly all groups are read in each slot.
         if self.since.is_empty() {
             return None;
         }
@@ -97,7 +98,7 @@ impl Slots {
 }
 
 impl LastReading {
-    /// Takes the reading of a counter in a record. `before` is its last reading.
+    /// Takes the reading of a counter from a record. `before` is its previous reading.
     pub fn new(port: &Port<'_>, before: Option<&Self>) -> Self {
         Self {
             ts: port.ts,
@@ -109,12 +110,12 @@ impl LastReading {
 /// The last readings of the counters of a metric at one port.
 #[derive(Clone, Debug, Default)]
 pub struct Readings {
-    /// Elements of each counter of the metric. A counter that is no array has one element.
+    /// For each counter of the metric, its elements. A counter that is no array has one element.
     last: Vec<Vec<Option<Reading>>>,
-    /// Time until which the metric has values.
+    /// Time up to which the metric already has values.
     until: u64,
-    /// Times in which counters have a rate, and times in which counters lack it: those that a later
-    /// reading can still overlap.
+    /// Times for which counters have a rate, and below, times for which counters lack one. Only
+    /// those that a later reading can still overlap are kept.
     rated: Vec<Interval>,
     lacking: Vec<Interval>,
 }
@@ -124,42 +125,42 @@ struct Reading {
     value: u64,
     is_saturated: bool,
     last: LastReading,
-    /// For a value at an edge of the selected time: whether there is a gap between the readings
-    /// before and after the edge.
+    /// For a value at an edge of the selected time range: whether a gap lies between the readings
+    /// around the edge.
     edge: Option<bool>,
 }
 
-/// What a record adds to the values of a metric.
+/// What one record contributes to the values of a metric.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Added {
-    /// The rates of the counters since their last readings.
+    /// Rates of the counters since their last readings.
     pub rates: Vec<Rate>,
-    /// Times in which some counters of the metric have a rate, and others do not: the sum is a lower
-    /// bound.
+    /// Times for which some counters of the metric have a rate and others have none, so the sum
+    /// is only a lower bound.
     pub partial: Vec<Interval>,
-    /// Times in which a counter increased, but its rate is not known.
+    /// Times in which a counter increased, although its rate is unknown.
     pub increased: Vec<Interval>,
 }
 
-/// A part of a metric: the increase per second of all counters that were read at the same times.
+/// One part of a metric: the rate of all counters that were read at the same two times.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Rate {
     /// The time that the rate describes.
     pub time: Interval,
     /// Increase per second.
     pub per_second: f64,
-    /// Whether other counters of the metric already have a rate for this time. The sum of both is
-    /// the value of the metric.
+    /// Whether other counters of the metric already have a rate for this time. The metric is then
+    /// the sum of both.
     pub is_addition: bool,
 }
 
-/// Largest number of times that are kept to find overlaps.
+/// Max number of times that are kept to find overlaps.
 const MOST_TIMES: usize = 16;
 
 impl Readings {
-    /// Adds the counters of a record. Returns the rates of these counters since their last
-    /// readings, and what they lack. The slot of the record must have been added to `slots`, unless
-    /// the record is at an edge of the selected time.
+    /// Adds the counters of a record. Returns their rates since their last readings, and which of
+    /// them have none. The slot of the record must already be in `slots`, unless the record is at
+    /// an edge of the selected time range.
     pub fn add(&mut self, port: &Port<'_>, metric: &Metric, slots: &Slots) -> Added {
         let [mut increases, mut unknown]: [Vec<(Interval, u64)>; 2] = Default::default();
         let mut has_decreased = false;
@@ -212,7 +213,7 @@ impl Readings {
         }
     }
 
-    /// Takes times with and without rates. Returns the times that have both.
+    /// Takes the new times with and without a rate. Returns the times in which both overlap.
     fn partial(&mut self, rated: Vec<Interval>, lacking: Vec<Interval>) -> Vec<Interval> {
         let is_single = self.last.len() < 2 && self.last.iter().all(|elements| elements.len() < 2);
         if is_single {
@@ -229,7 +230,8 @@ impl Readings {
         rated
             .into_iter()
             .for_each(|time| join(&mut self.rated, time));
-        // A later reading describes the time since the last reading of its counter.
+        // A later reading describes the time since the last reading of its counter, so times
+        // before the earliest of them are no longer needed.
         let first = self
             .last
             .iter()
@@ -245,7 +247,7 @@ impl Readings {
         partial
     }
 
-    /// Divides each time into the part that already has a value of the metric, and the new part.
+    /// Splits each time into the part for which the metric already has a value, and the new part.
     fn rates(&mut self, increases: Vec<(Interval, u64)>) -> Vec<Rate> {
         let mut rates = Vec::with_capacity(increases.len());
         for (time, increase) in increases {
@@ -267,7 +269,7 @@ impl Readings {
     }
 }
 
-/// Adds a time to a list of times. It joins a time that ends where it begins.
+/// Adds a time to a list, or extends the entry that overlaps or touches its start.
 fn join(times: &mut Vec<Interval>, time: Interval) {
     match times
         .iter_mut()
@@ -287,8 +289,8 @@ fn add_to(increases: &mut Vec<(Interval, u64)>, time: Interval, increase: u64) {
     }
 }
 
-/// Returns the values of a counter, or of one element of it, and whether each is saturated.
-/// Returns `None` if the record does not have the counter or the element.
+/// Returns the values of a counter, or of one of its elements, each with whether it is saturated.
+/// Returns `None` if the record lacks the counter or the element.
 fn values<'a>(
     port: &'a Port<'_>,
     name: &str,
@@ -300,7 +302,7 @@ fn values<'a>(
         (Value::Many(all), Some(index)) => (&all[..], all.get(index..=index)?),
         _ => return None,
     };
-    // All bits of a saturated value are set, so it is the largest value of an array.
+    // A saturated value has all bits set, so it can only be the max of an array.
     let saturated = if port.is_saturated(name) {
         all.iter().max()
     } else {

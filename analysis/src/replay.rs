@@ -1,7 +1,6 @@
-//! Replays recorded lines, to test programs that read live records.
-//!
-//! The module merges the lines of all files by time. It returns each line with the time at which
-//! the caller has to write it. The module itself does not wait.
+//! Replays recorded lines, to test programs that read live records. The module merges the lines
+//! of all files by time, and returns each line with the time at which the caller must write it;
+//! it does not wait itself.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -27,14 +26,14 @@ pub struct ReplayOptions {
 /// A replay in progress.
 pub struct Replay {
     files: Vec<RecordFile>,
-    /// The next line of each file: its time and the index of the file.
+    /// For each file, the time of its next line and the index of the file.
     next: BinaryHeap<Reverse<(u64, usize)>>,
     options: ReplayOptions,
     from: Option<u64>,
     to: Option<u64>,
     /// Time of the first line.
     first: Option<u64>,
-    /// Number of lines that are not records.
+    /// Number of lines that are no records.
     pub skipped: u64,
     /// Files that were not read completely.
     pub incomplete: Vec<IncompleteFile>,
@@ -125,8 +124,7 @@ impl Replay {
             }
             file.is_within = self.from.is_none_or(|from| head.ts >= from)
                 && self.to.is_none_or(|to| head.ts < to);
-            // The lines of a file stay in their order, even if a time is earlier than the one
-            // before.
+            // Lines of a file keep their order, even if the clock of the sampler went back.
             if file.is_within {
                 file.ts = file.ts.max(head.ts);
             }
@@ -162,7 +160,7 @@ impl Replay {
         Ok(None)
     }
 
-    /// Returns what is not usual about the files of archives that were read.
+    /// Returns what was unusual about the archive files that were read.
     pub fn archive_notes(&self) -> ArchiveNotes {
         let mut notes = ArchiveNotes::default();
         for file in &self.files {
@@ -224,8 +222,8 @@ impl RecordFile {
     }
 }
 
-/// Returns the files in the order of their first records. Pipes come last, because they can be read
-/// only once. Unreadable files come first, so the error is reported at once.
+/// Returns the files in the order of their first records. Unreadable files come first, so their
+/// error is reported at once, and pipes come last, because they can be read only once.
 fn in_order(inputs: &Inputs) -> Vec<PathBuf> {
     let mut paths = inputs.files.clone();
     paths.sort_by_cached_key(|path| {
@@ -247,8 +245,8 @@ fn scaled(ns: u64, speed: f64) -> u64 {
     }
 }
 
-/// Returns the line with `ts` and `slot` changed to the time of the replay. All other fields stay
-/// the same, including `dt_ns` and the rates.
+/// Returns the line with `ts` and `slot` moved to the time of the replay. All other fields stay
+/// as they are, including `dt_ns` and the rates.
 fn shifted(line: &[u8], first: u64, now: u64, speed: f64, interval_ns: Option<u64>) -> Vec<u8> {
     let mut shifted = Vec::with_capacity(line.len() + 8);
     let Some((before, ts, rest)) = number(line, b"\"ts\"") else {
@@ -262,8 +260,7 @@ fn shifted(line: &[u8], first: u64, now: u64, speed: f64, interval_ns: Option<u6
     };
     shifted.extend_from_slice(ts.to_string().as_bytes());
     match (number(rest, b"\"slot\""), interval_ns) {
-        // The slot directly follows the time. If the key is found farther away, it is part of
-        // another field, so it is ignored.
+        // The slot directly follows the time. A key found farther away is part of another field.
         (Some((before, slot, rest)), Some(interval_ns @ 1..)) if before.len() <= LONGEST_KEY => {
             let slots = (i128::from(now) - i128::from(first)).div_euclid(i128::from(interval_ns));
             shifted.extend_from_slice(before);
@@ -275,7 +272,8 @@ fn shifted(line: &[u8], first: u64, now: u64, speed: f64, interval_ns: Option<u6
     shifted
 }
 
-/// Largest number of octets from the end of `ts` to the number of the slot. It permits some blanks.
+/// Max number of bytes from the end of `ts` to the slot number, which leaves space for some
+/// blanks.
 const LONGEST_KEY: usize = 16;
 
 /// Finds the number after a key, a colon and blanks. Returns the text before it, the number, and

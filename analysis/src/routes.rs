@@ -1,22 +1,23 @@
-//! Reads forwarding tables: which port of a switch leads to which LID.
+//! Reads forwarding tables, which give the port through which a switch forwards to each LID.
 //!
-//! [`Routes::parse`] reads these forms, also if a file has several of them:
+//! [`Routes::parse`] reads these forms, also mixed in one file:
 //!
-//! - `dump_fts` of infiniband-diags: a head `Unicast lids [...] of switch Lid 4 guid 0x... (name):`,
-//!   and lines `0x0001 007 : (Channel Adapter portguid 0x...: 'node01')`. The text after the colon
-//!   gives the LID of a port GUID. In `opensm-lfts.dump` of OpenSM, `#` stands for the colon.
-//! - `ibdiagnet2.fdbs` of ibdiagnet, and `opensm.fdbs` of OpenSM: a head
-//!   `dump_ucast_routes: Switch 0x...`, and lines `0x0001 : 007  : 01   : yes`.
+//! - `dump_fts` of infiniband-diags: a heading `Unicast lids [...] of switch Lid 4 guid 0x...
+//!   (name):`, and lines `0x0001 007 : (Channel Adapter portguid 0x...: 'node01')`. The text
+//!   after the colon maps the LID to a port GUID. In `opensm-lfts.dump` of OpenSM, `#` stands for
+//!   the colon.
+//! - `ibdiagnet2.fdbs` of ibdiagnet, and `opensm.fdbs` of OpenSM: a heading `dump_ucast_routes:
+//!   Switch 0x...`, and lines `0x0001 : 007  : 01   : yes`.
 //!
-//! Only the base LID of a port is used. With an LMC above 0, traffic to the other LIDs of a port can
-//! take other paths.
+//! Only the base LID of a port is used. With an LMC above 0, traffic to the other LIDs of a port
+//! can take other paths.
 
 use std::collections::BTreeMap;
 
 use ibnet_record::types::{Guid, Lid, PortNum, Printable};
 use miette::Diagnostic;
 
-/// Largest unicast LID (InfiniBand Architecture Specification, volume 1, section 4.1.3).
+/// Max unicast LID (InfiniBand Architecture Specification, volume 1, section 4.1.3).
 const MOST_LID: usize = 0xbfff;
 
 /// Forwarding tables of switches.
@@ -24,7 +25,7 @@ const MOST_LID: usize = 0xbfff;
 pub struct Routes {
     /// For each switch, the port of each LID.
     tables: BTreeMap<Guid, BTreeMap<u16, PortNum>>,
-    /// LIDs of ports, as far as the file has them.
+    /// LIDs of the ports that the file lists by GUID.
     lids: BTreeMap<Guid, Lid>,
 }
 
@@ -118,8 +119,8 @@ impl Routes {
     }
 }
 
-/// Returns the GUID in the head of a table. Returns `None` for another line, and `Some(None)` for a
-/// head without a GUID.
+/// Returns the GUID in the heading of a table: `Some(None)` for a heading without a GUID, `None`
+/// for any other line.
 fn head(line: &str) -> Option<Option<Guid>> {
     let after = |word: &str| {
         line.split_once(word).map(|(_, rest)| {
@@ -139,7 +140,7 @@ fn head(line: &str) -> Option<Option<Guid>> {
     }
 }
 
-/// Returns the LID and the port of a line. The port is `None` if the LID is not reachable.
+/// Returns the LID and the port of a table line. The port is `None` if the LID is unreachable.
 fn entry(line: &str) -> Option<(u16, Option<PortNum>)> {
     let mut words = line.split([' ', ':', '\t']).filter(|word| !word.is_empty());
     let lid = u16::from_str_radix(words.next()?.strip_prefix("0x")?, 16)

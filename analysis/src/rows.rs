@@ -1,6 +1,6 @@
 //! Rows of results that other programs read. `ibnet-view` writes them as JSON and CSV.
 //!
-//! The field names of a row are an interface: `docs/viewing.md` lists them with their units.
+//! The field names of a row are an interface: `docs/results.md` lists them with their units.
 
 use serde::Serialize;
 
@@ -10,8 +10,7 @@ use serde::Serialize;
 pub trait Row: Serialize {
     /// Names of the CSV columns, in their order.
     ///
-    /// A field of a nested object is named `OUTER_INNER`. A list of objects has the columns of its
-    /// elements. Their names have the same form. At most one list of objects of a row type has
-    /// columns.
+    /// A field of a nested object is named `OUTER_INNER`, and so are the fields of the elements
+    /// of a list of objects. At most one such list of a row type has columns.
     const COLUMNS: &'static [&'static str];
 }

@@ -1,13 +1,13 @@
-//! The time for which a record without a value stands.
+//! The time for which a record without a value stands in a picture or a sum.
 
 use ibnet_record::Says;
 
 use crate::record::{Interval, Port};
 use crate::slots::slot_interval;
 
-/// Returns the time to which a record without a value refers. Usually this is the time since the
-/// last record of the port, at `last_ts`. After a gap it is the time between two slots. For the
-/// first record of a port it is one nanosecond.
+/// Returns the time to which a record without a value refers: usually the time since the last
+/// record of the port, at `last_ts`; after a gap only the last slot; and for the first record of
+/// a port one nanosecond.
 pub(crate) fn silent_time(last_ts: Option<u64>, port: &Port<'_>) -> Option<Interval> {
     let interval_ns = slot_interval(port);
     let is_gap =
@@ -26,9 +26,9 @@ pub(crate) fn silent_time(last_ts: Option<u64>, port: &Port<'_>) -> Option<Inter
         .or(after)
 }
 
-/// Returns the time in which the link of a port was down, by its record. Nothing moved in this
-/// time. `down_ts` is the time of the record before, if the link was down then too: it can have
-/// carried something until it went down.
+/// Returns the time in which the link of a port was down, and nothing moved, according to its
+/// record. `down_ts` is the time of the previous record if the link was down then too. Otherwise
+/// the result is `None`, because the link may have carried traffic until it went down.
 pub(crate) fn down_time(down_ts: Option<u64>, port: &Port<'_>) -> Option<Interval> {
     let is_down = port.says() == Says::Down && !port.is_edge;
     silent_time(Some(down_ts.filter(|_| is_down)?), port)

@@ -1,4 +1,4 @@
-//! The statistic that summarizes the values of a link over the time range.
+//! The statistic that summarizes the values of a link in the time range.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,7 +11,7 @@ pub enum Stat {
     /// The mean.
     #[default]
     Mean,
-    /// The largest value of a slot.
+    /// The max of all slots.
     Peak,
     /// A percentile, in thousandths: 950 is the 95th percentile.
     Percentile(u16),

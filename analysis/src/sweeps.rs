@@ -1,6 +1,6 @@
-//! Durations of sweeps (figure 5 and table I of the LDMS paper), durations of compound queries
-//! (figure 4 of this paper), and the completeness and the lost records of each sampler. A *compound
-//! query* is all MADs of a port in a slot.
+//! Durations of sweeps (figure 5 and table I of the LDMS paper) and of compound queries (figure 4
+//! of this paper), and the completeness and lost records of each sampler. A *compound query* is
+//! all MADs of a port in a slot.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ pub struct Sweeps {
     clocks: BTreeMap<String, u64>,
 }
 
-/// An HCA port of a sampler. Each HCA port writes its own `sweep` records.
+/// An HCA port of a sampler, which writes its own `sweep` records.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Worker {
     sampler: String,
@@ -47,16 +47,16 @@ struct OfWorker {
     lost: u64,
 }
 
-/// Smallest and largest value, mean and standard deviation, in nanoseconds.
+/// Min, mean, max and standard deviation, in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Summary {
     /// Number of values.
     pub count: u64,
-    /// Smallest value.
+    /// Min of the values.
     pub min: u64,
     /// Mean.
     pub mean: f64,
-    /// Largest value.
+    /// Max of the values.
     pub max: u64,
     /// Standard deviation, with the number of values as the divisor.
     pub sd: f64,
@@ -89,8 +89,8 @@ pub struct SweepRow {
     pub slots: u64,
     /// Number of slots that could not start.
     pub missed: u64,
-    /// Share of the ports with the status `ok` or `late` in the slots that ran, 0 to 1. Ports with
-    /// the status `down` do not count.
+    /// Share of the ports with the status `ok` or `late`, 0 to 1, in the slots that ran. Ports
+    /// with the status `down` are not counted.
     pub complete: f64,
     /// Number of records that the output dropped.
     pub lost: u64,
@@ -98,7 +98,7 @@ pub struct SweepRow {
     pub duration_ns: Summary,
     /// Time spent on decoding in a slot.
     pub decode_ns: Summary,
-    /// Sum of `duration_ns` and `decode_ns`. Decoding follows the sweep.
+    /// Sum of `duration_ns` and `decode_ns`, because decoding starts after the sweep.
     pub total_ns: Summary,
 }
 
@@ -139,9 +139,10 @@ pub struct SweepReport {
     pub decode: Distribution,
     /// Sums of the duration of a sweep and its decoding time, of all samplers.
     pub total: Distribution,
-    /// Durations of compound queries by device kind. The timer cost of each MAD is subtracted.
+    /// Durations of compound queries by device kind, with the timer cost of each MAD subtracted.
     pub compound: BTreeMap<&'static str, Distribution>,
-    /// Timer cost of each sampler in nanoseconds: the shortest time for one reading of its clock.
+    /// Timer cost of each sampler in nanoseconds: the min time that one reading of its clock
+    /// takes.
     pub clocks: BTreeMap<String, u64>,
 }
 
@@ -298,7 +299,7 @@ impl Fold for Sweeps {
     }
 }
 
-/// Keeps the smallest timer cost of a sampler.
+/// Keeps the min timer cost of a sampler.
 fn add_clock(clocks: &mut BTreeMap<String, u64>, sampler: &str, clock: Option<u64>) {
     let Some(ns) = clock else { return };
     clocks

@@ -19,8 +19,7 @@ impl Default for Zone {
 }
 
 impl Zone {
-    /// Returns the time zone of this machine. It is the value of `TZ`, or else the system setting,
-    /// or else UTC.
+    /// Returns the time zone of this machine: `TZ`, or else the system setting, or else UTC.
     pub fn local() -> Self {
         Self(TimeZone::try_system().unwrap_or(TimeZone::UTC))
     }
@@ -33,9 +32,9 @@ impl Zone {
     /// Parses a point in time and returns nanoseconds since 1970. `now` is the current time in
     /// nanoseconds.
     ///
-    /// Accepts RFC 3339, `2026-11-21 12:00` and `12:00` in this zone, `-10m` and `+1h` relative to
-    /// now, `now`, and a number that counts from 1970. The number of digits determines the unit:
-    /// seconds, milliseconds, microseconds or nanoseconds.
+    /// Accepts RFC 3339, `2026-11-21 12:00` and `12:00` in this zone, `-10m` and `+1h` relative
+    /// to now, `now`, and a number since 1970. Its number of digits determines its unit: seconds,
+    /// milliseconds, microseconds or nanoseconds.
     ///
     /// # Errors
     /// Returns an error if the text has none of these forms.
@@ -101,16 +100,15 @@ impl Zone {
     }
 }
 
-/// Parses a duration such as `10m` or `1h 30m`. Returns nanoseconds, or `None` for another form or
-/// for more than 580 years.
+/// Parses a duration such as `10m` or `1h 30m`. Returns nanoseconds, or `None` if the text has
+/// another form or means more than 580 years.
 pub fn nanos(text: &str) -> Option<u64> {
     let length: Duration = humantime::parse_duration(text.trim()).ok()?;
     u64::try_from(length.as_nanos()).ok()
 }
 
-/// Parses a number that counts from 1970. With up to eleven digits before the point, the unit is
-/// seconds (until the year 5138). With up to three more digits, the unit is milliseconds, and so
-/// on.
+/// Parses a number that counts from 1970. Up to eleven digits before the point are seconds (until
+/// the year 5138), up to fourteen are milliseconds, and so on.
 fn epoch(text: &str) -> Option<u64> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let unit = match whole.len() {

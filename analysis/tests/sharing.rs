@@ -2,11 +2,12 @@
 //!
 //!     IBNET_SEEDS=1,2,3,4,101,102,103,104,105,106 cargo test -p ibnet-analysis --test sharing -- --nocapture
 //!
-//! The output has the precision, the recall and the errors that `docs/jobs.md` states. The constants of
-//! the estimate were chosen on the seeds 1 to 4. No choice used the seeds from 101 on. Without
-//! `IBNET_SEEDS`, the test takes one seed of the choice and a fresh one, in a fabric of half the size
-//! and in a third of the time. Without optimization, the large fabric takes half a minute a seed.
-//! `IBNET_SIZE=small` takes the small size with the seeds of `IBNET_SEEDS`.
+//! The output has the precision, the recall and the errors; `docs/jobs.md` states the means of the
+//! fresh seeds. The constants of the estimate were chosen on the seeds 1 to 4. No choice used the
+//! seeds from 101 on. Without `IBNET_SEEDS`, the test takes one seed of the choice and a fresh one,
+//! in a fabric of half the size and in a third of the time. Without optimization, the large fabric
+//! takes half a minute a seed. `IBNET_SIZE=small` takes the small size with the seeds of
+//! `IBNET_SEEDS`.
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -423,8 +424,8 @@ fn report(name: &str, score: &Score) {
     println!("{name}: contradicted {:.0} s", score.contradicted);
 }
 
-/// Checks the shares of a seed. The limits are the worst values of the ten seeds of docs/jobs.md in
-/// the size of the run, with a margin of one percentage point: another order of the same sums can
+/// Checks the shares of a seed. The limits are the worst values of the ten seeds above in the size
+/// of the run, with a margin of one percentage point: another order of the same sums can
 /// move a share over a threshold.
 fn check(seed: u64) {
     let Size { limits, .. } = size();

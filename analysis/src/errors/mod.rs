@@ -1,6 +1,5 @@
-//! Devices that do not answer, faults of links, and increases of error counters.
-//!
-//! The tool `ibqueryerrors` reports the current values of counters. This module reports only
+//! Devices that do not answer, faults of links, and increases of error counters. Unlike
+//! `ibqueryerrors`, which reports the current values of counters, this module reports only
 //! increases within the time range of the input.
 
 use std::collections::BTreeMap;
@@ -22,7 +21,7 @@ pub use thresholds::{ThresholdError, Thresholds};
 /// Index of `link_downed_counter` in [`ERROR_COUNTERS`].
 const LINK_DOWNED: usize = 0;
 
-/// Fault of a link. The faults are listed by severity, worst first.
+/// Fault of a link, in the order of severity, worst first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum LinkFault {
     /// The link is down at the end of the time range.
@@ -31,7 +30,7 @@ pub enum LinkFault {
     Flapping,
     /// The link is slower than before, or slower than in the net file.
     Degraded,
-    /// The ends report different rates or MTUs. This end has the smaller value.
+    /// The ends report different rates or MTUs, and this end has the smaller value.
     Mismatch,
     /// The link went down once and is up again.
     WasDown,
@@ -70,7 +69,7 @@ pub struct FaultyPort<'a> {
     pub summary: &'a PortSummary,
     /// Fault of the link, if it has one.
     pub fault: Option<LinkFault>,
-    /// Start of the fault, if the records show it, in nanoseconds since 1970.
+    /// Start of the fault in nanoseconds since 1970, if the records show it.
     pub since_ns: Option<u64>,
     /// Indices in [`ERROR_COUNTERS`] of the counters whose increase exceeds the threshold.
     pub counters: Vec<usize>,
@@ -79,56 +78,56 @@ pub struct FaultyPort<'a> {
 /// All faults of an input.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Errors<'a> {
-    /// Devices with faults. Devices that do not answer come first, and switches come before hosts.
+    /// Devices with faults: unreachable devices first, and switches before hosts.
     pub devices: Vec<FaultyDevice>,
     /// Ports with link faults by severity, then ports by their number of errors.
     pub faulty: Vec<FaultyPort<'a>>,
     /// Number of evaluated ports.
     pub ports: usize,
-    /// Number of ports whose error counters increased, but no counter exceeds its threshold.
+    /// Number of ports whose error counters increased without exceeding a threshold.
     pub below: usize,
-    /// Number of ports with a counter that was saturated from the beginning.
+    /// Number of ports with a counter that was saturated from the start.
     pub saturated: usize,
     /// Number of ports without a reply, on devices that are not in `devices`.
     pub silent: usize,
-    /// Number of ports with link faults at an unreachable device: the port or its peer belongs to
-    /// that device. These ports are not in `faulty`.
+    /// Number of ports with a link fault that belong to an unreachable device, or whose peer
+    /// does. They are not in `faulty`.
     pub at_unreachable: usize,
 }
 
-/// A fault in the JSON output. A device that does not answer has one row. A port has one row for
-/// its link and one for each counter.
+/// A fault in the JSON output. A device with a fault has one row; a port has one row for its link
+/// and one for each counter.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct ErrorRow {
-    /// The port. For a device that does not answer, it is the port with the GUID of the device. For
-    /// a switch this is port 0.
+    /// The port. For a device with a fault, it is the port with the GUID of the device, which for
+    /// a switch is port 0.
     #[serde(flatten)]
     pub port: PortName,
-    /// The port at the other end of the link. Null for a device, and if the other end is not known.
+    /// The port at the other end of the link. Null for a device, or if unknown.
     pub peer: Option<PortName>,
     /// Width and speed of the link, such as `4xEDR`. Null for a device.
     pub link: Option<String>,
     /// The fault: `unreachable`, `wrong_device`, `was_unreachable`, `link_down`, `flapping`,
     /// `degraded`, `ends_differ`, `was_down`, or the name of a counter.
     pub what: &'static str,
-    /// Increase of the counter over the time range. Null for other faults.
+    /// Increase of the counter in the time range. Null for other faults.
     pub increase: Option<u64>,
-    /// Whether the true increase is larger: the counter was reset in between, or it is saturated.
+    /// Whether the true increase may be larger, because the counter was reset in between or is
+    /// saturated.
     pub is_lower_bound: bool,
     /// Increase per second. Null for other faults, and for a time range of zero length.
     pub rate: Option<f64>,
     /// Last value of the counter. Null for other faults.
     pub value: Option<u64>,
-    /// Start of the fault, in nanoseconds since 1970. For a device, it is the time of the first
-    /// record or event without an answer. For a link that is down or changed, it is the
-    /// time of the event. For other faults, it is the time of the first record of the port.
+    /// Start of the fault in nanoseconds since 1970: for a device, the first record or event
+    /// without an answer; for a link that is down or changed, the time of the event; for other
+    /// faults, the first record of the port.
     pub since_ns: u64,
-    /// Whether the fault began within the time range. Null if this is not known.
+    /// Whether the fault began within the time range. Null if unknown.
     pub began_in_range: Option<bool>,
     /// Number of unreachable devices whose only connection is through this device.
     pub devices_behind: usize,
-    /// Unreachable devices whose only connection is through this device. CSV output does not have
-    /// this field.
+    /// Unreachable devices whose only connection is through this device. Not in the CSV output.
     pub behind: Vec<PortName>,
 }
 
@@ -153,9 +152,9 @@ impl Row for ErrorRow {
 }
 
 impl<'a> Errors<'a> {
-    /// Finds the faults of all devices and ports. If `hosts` is given: only the faults of these
-    /// hosts, of the devices and links next to them, and of devices that separate them from the
-    /// fabric.
+    /// Finds the faults of all devices and ports. With `hosts`, finds only the faults of these
+    /// hosts, of the devices and links next to them, and of the devices that separate them from
+    /// the fabric.
     pub fn find(
         ports: &'a BTreeMap<PortKey, PortSummary>,
         devices: &Devices,
@@ -233,7 +232,8 @@ impl<'a> Errors<'a> {
                     usize::from((0..ERROR_COUNTERS.len()).any(|index| increase(&index) > 0));
             }
         }
-        // Ports without a link fault come last. Equal ports stay in the order of their GUIDs.
+        // Ports without a link fault come last. The sort is stable, so equal ports stay in the
+        // order of their GUIDs.
         found.faulty.sort_by_key(|port| {
             (
                 port.fault.is_none(),
@@ -244,7 +244,7 @@ impl<'a> Errors<'a> {
         found
     }
 
-    /// Returns whether nothing is wrong: no device and no port has a fault.
+    /// Returns whether no device and no port has a fault.
     pub fn is_empty(&self) -> bool {
         self.devices.is_empty() && self.faulty.is_empty()
     }
@@ -276,8 +276,8 @@ fn device_row(device: &FaultyDevice) -> ErrorRow {
     }
 }
 
-/// Returns the fault of a link as seen from one of its ports. `down_since` is the time since which
-/// PortInfo reports that the link is down.
+/// Returns the fault of a link as seen from one of its ports. `down_since` is the time since
+/// which PortInfo reports the link as down.
 fn link_fault(
     port: &PortSummary,
     peer: Option<&PortSummary>,

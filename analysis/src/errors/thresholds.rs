@@ -1,9 +1,10 @@
-//! Thresholds of error counters, and their names in arguments.
+//! Thresholds of error counters, and how users set them.
 
 use ibnet_record::types::Printable;
 use ibnet_record::{ERROR_COUNTERS, suggest};
 
-/// Thresholds of the counters in [`ERROR_COUNTERS`]. An increase above the threshold is reported.
+/// Thresholds of the counters in [`ERROR_COUNTERS`]. Only increases above the threshold are
+/// reported.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Thresholds([u64; ERROR_COUNTERS.len()]);
 
@@ -11,9 +12,9 @@ pub struct Thresholds([u64; ERROR_COUNTERS.len()]);
 const SWITCH_RELAY_ERRORS: usize = 13;
 
 impl Default for Thresholds {
-    /// Returns 0 for all counters except `port_rcv_switch_relay_errors`, which gets 100. In this
-    /// counter, switches also count packets that they discard by design. An example is a multicast
-    /// packet whose only output is the port that received it.
+    /// Returns 0 for all counters except `port_rcv_switch_relay_errors`, which gets 100, because
+    /// switches also count packets there that they discard by design, for example a multicast
+    /// packet whose only output is the port at which it arrived.
     fn default() -> Self {
         let mut thresholds = Self([0; ERROR_COUNTERS.len()]);
         thresholds.0[SWITCH_RELAY_ERRORS] = 100;
@@ -42,7 +43,7 @@ pub enum ThresholdError {
     Name {
         /// The name.
         found: String,
-        /// The counter that was probably meant.
+        /// The name that was probably meant.
         nearest: Option<&'static str>,
     },
 }
@@ -53,7 +54,8 @@ impl Thresholds {
         self.0[index]
     }
 
-    /// Sets a threshold from `NAME=N`. The name is that of the records or of `perfquery`, or `all`.
+    /// Sets a threshold from `NAME=N`, where the name is that of the records or of `perfquery`,
+    /// or `all`.
     ///
     /// # Errors
     /// Returns an error if the text is malformed or names no error counter.
@@ -82,7 +84,7 @@ impl Thresholds {
     }
 }
 
-/// Returns a name of `perfquery`, such as `SymbolErrors`, in the form of the records.
+/// Converts a name of `perfquery`, such as `SymbolErrors`, to the form of the records.
 fn snake_case(name: &str) -> String {
     let mut snake = String::new();
     let mut last = '_';

@@ -1,7 +1,8 @@
 //! Groups of hosts, such as storage targets: `storage=oss*,mds*`.
 //!
-//! A group has rows in heat maps ([`RowKind::Group`](crate::heat::order::RowKind::Group)), and its
-//! traffic is evaluated by [`traffic`]. A host belongs to the first group that has its name.
+//! A group has rows in heat maps ([`RowKind::Group`](crate::heat::order::RowKind::Group)), and
+//! [`traffic`] evaluates its traffic. If several groups contain a host, it belongs to the first
+//! of them.
 
 use std::str::FromStr;
 
@@ -89,14 +90,14 @@ impl Groups {
         self.0.iter()
     }
 
-    /// Returns the index of the group of a host. `node` is its name or its node description.
+    /// Returns the index of the group of a host, which is given by name or node description.
     pub fn of(&self, node: &str) -> Option<usize> {
         self.0
             .iter()
             .position(|group| group.hosts.contains_node(node))
     }
 
-    /// Returns the hosts of all groups. Returns `None` without a group.
+    /// Returns the hosts of all groups, or `None` if there is no group.
     ///
     /// # Errors
     /// Returns an error if all groups together have too many hosts.

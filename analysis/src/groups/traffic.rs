@@ -1,20 +1,21 @@
 //! Computes the traffic into and out of the hosts of a group, such as storage targets, and
 //! estimates which hosts or jobs send to them.
 //!
-//! Port counters have no destinations. So for each sender outside the group there are two bounds
-//! and an estimate, computed in each bin and then added:
+//! Port counters do not show destinations. For each sender outside the group there are therefore
+//! two bounds and an estimate, computed in each bin and then added up:
 //!
-//! - **Least**: what the group received minus what all other senders sent. If all others together
-//!   sent less than the group received, this sender sent the difference.
-//! - **Most**: what the sender sent, or what the group received, whichever is less.
-//! - **Estimate**: the received octets, divided among the senders. The weight of a sender is its
-//!   sent octets times its *correlation*: the correlation coefficient (Pearson) over all bins of
-//!   the data rate that it sent and the data rate that the group received. A negative correlation
-//!   counts as 0. The estimate is limited to the two bounds.
+//! - **Least** (lower bound): what the group received minus what all other senders sent. If the
+//!   others together sent less than the group received, the difference must come from this
+//!   sender.
+//! - **Most** (upper bound): the smaller one of what the sender sent and what the group received.
+//! - **Estimate**: the received bytes, divided among the senders and limited to the two bounds.
+//!   The weight of a sender is its sent bytes times its *correlation*, the correlation
+//!   coefficient (Pearson) over all bins between the data rate that it sent and the data rate
+//!   that the group received. A negative correlation counts as 0.
 //!
-//! The bounds assume that the hosts of the group do not send to each other. A bin counts only where
-//! they are known: if a sender lacks a value, the least of the others is 0; if the sender and the
-//! group lack one, the most is not known.
+//! The bounds assume that the hosts of the group do not send to each other. A bin counts only
+//! where they are known: if a sender lacks a value, the lower bound of the others is 0; if the
+//! sender and the group both lack one, the upper bound is unknown.
 
 use std::collections::BTreeMap;
 
@@ -33,34 +34,34 @@ use crate::rows::Row;
 pub struct GroupTraffic {
     /// Name of the group.
     pub group: String,
-    /// Octets that all targets received.
+    /// Bytes that all targets received.
     pub in_bytes: f64,
-    /// Octets that all targets sent.
+    /// Bytes that all targets sent.
     pub out_bytes: f64,
-    /// Time in which these octets are known, in seconds: the mean of the ports.
+    /// Time in which these bytes are known, in seconds: the mean of the ports.
     pub covered_seconds: f64,
     /// Recorded time in seconds.
     pub recorded_seconds: f64,
-    /// Differences between the octets that the targets received.
+    /// How unevenly the received bytes are distributed over the targets.
     pub in_imbalance: Imbalance,
-    /// Differences between the octets that the targets sent.
+    /// How unevenly the sent bytes are distributed over the targets.
     pub out_imbalance: Imbalance,
-    /// Hosts of the group with records. The host that received most comes first.
+    /// Hosts of the group with records, the one that received most first.
     pub targets: Vec<Target>,
     /// Names of hosts without records.
     pub missing: Vec<String>,
-    /// Senders outside the group. The sender with the largest estimate comes first.
+    /// Senders outside the group, the one with the largest estimate first.
     pub senders: Vec<Sender>,
     /// Start of the first bin in nanoseconds since 1970.
     pub start_ns: u64,
     /// Length of a bin in nanoseconds.
     pub bin_ns: u64,
-    /// Data rates from the switch ports into the targets, in Gb/s. The largest comes first.
+    /// Data rates from the switch ports into the targets in Gb/s, largest first.
     pub into: Vec<PortRate>,
-    /// Data rates from the targets into the switch ports, in Gb/s. The largest comes first.
+    /// Data rates from the targets into the switch ports in Gb/s, largest first.
     pub out: Vec<PortRate>,
-    /// Largest received data rate of a target divided by the mean of the targets, for each bin. Null
-    /// without traffic, and if the value of a target is missing.
+    /// Max data rate received by a target divided by the mean of all targets, for each bin. Null
+    /// without traffic, or if a target lacks its value.
     pub in_max_to_mean: Vec<Option<f64>>,
 }
 
@@ -71,37 +72,37 @@ pub struct Target {
     pub host: String,
     /// Number of HCA ports.
     pub ports: usize,
-    /// Octets that the host received.
+    /// Bytes that the host received.
     pub in_bytes: f64,
-    /// Octets that the host sent.
+    /// Bytes that the host sent.
     pub out_bytes: f64,
-    /// Time in which these octets are known, in seconds: the mean of the ports.
+    /// Time in which these bytes are known, in seconds: the mean of the ports.
     pub covered_seconds: f64,
-    /// Largest data rate that the host received in a bin, in Gb/s. Null without records.
+    /// Max data rate that the host received in a bin, in Gb/s. Null without records.
     pub in_peak_gbps: Option<f64>,
-    /// Largest data rate that the host sent in a bin, in Gb/s. Null without records.
+    /// Max data rate that the host sent in a bin, in Gb/s. Null without records.
     pub out_peak_gbps: Option<f64>,
 }
 
-/// A job or a host outside the group that can have sent to the group.
+/// A job or a host outside the group that may have sent to the group.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Sender {
     /// ID of a job. Null for a host without a job.
     pub job: Option<String>,
     /// Name of the host. Null for a job.
     pub host: Option<String>,
-    /// Octets that it sent to any destination.
+    /// Bytes that it sent to any destination.
     pub sent_bytes: f64,
-    /// Lower bound of the octets that it sent to the group.
+    /// Lower bound of the bytes that it sent to the group.
     pub least_bytes: f64,
-    /// Estimate of the octets that it sent to the group.
+    /// Estimate of the bytes that it sent to the group.
     pub estimate_bytes: f64,
-    /// Upper bound of the octets that it sent to the group.
+    /// Upper bound of the bytes that it sent to the group.
     pub most_bytes: f64,
     /// Time in which the bounds are known, in seconds.
     pub covered_seconds: f64,
-    /// Correlation of what it sent with what the group received, -1 to 1. Null with fewer than three
-    /// bins, and if one of the two is constant.
+    /// Correlation between what it sent and what the group received, -1 to 1. Null with fewer
+    /// than three bins, or if one of the two is constant.
     pub correlation: Option<f64>,
     /// Estimated data rate to the group in each bin, in Gb/s. Null without records.
     pub estimate_gbps: Vec<Option<f64>>,
@@ -133,11 +134,11 @@ impl Row for GroupTraffic {
 /// Data rates of a host or a job in each bin.
 type Rates = Vec<Cell>;
 
-/// ID of a job, or name of a host without a job; and what it sent.
+/// Job ID, or name of a host without a job; and what it sent.
 type Sent<'a> = ((Option<&'a str>, Option<&'a str>), Rates);
 
 impl GroupTraffic {
-    /// Returns the time in which the octets are known, if it is not the whole time.
+    /// Returns the time in which the bytes are known, if it is not the whole time.
     pub fn known(&self) -> Option<Known> {
         Known::of(self.covered_seconds, None, self.recorded_seconds)
     }
@@ -179,7 +180,8 @@ impl GroupTraffic {
                 .total_cmp(&a.in_bytes)
                 .then_with(|| a.host.cmp(&b.host))
         });
-        // Without the value of one host, the others would seem to be busier or all the same.
+        // If one host had no value, the others would seem to be busier or more equal than they
+        // are.
         let max_to_mean = |bin: usize| {
             Imbalance::of(
                 received
@@ -220,7 +222,7 @@ impl GroupTraffic {
     }
 }
 
-/// Returns the rates by switch port. The port with most data comes first.
+/// Returns the rates by switch port, the port with most data first.
 fn by_port(ports: &[&PortFlow], rates: fn(&PortFlow) -> &Rates) -> Vec<PortRate> {
     let mut all: Vec<_> = ports
         .iter()
@@ -230,7 +232,8 @@ fn by_port(ports: &[&PortFlow], rates: fn(&PortFlow) -> &Rates) -> Vec<PortRate>
     all
 }
 
-/// Returns the senders outside the group: each job, and each host for its time without a job.
+/// Returns the senders outside the group: each job, and each host for the time in which it had no
+/// job.
 fn senders(others: &[&PortFlow], inflow: &Rates, flows: &Flows) -> Vec<Sender> {
     let bins = flows.seconds.len();
     let mut by_sender: BTreeMap<(Option<&str>, Option<&str>), Vec<&Rates>> = BTreeMap::new();
@@ -275,7 +278,7 @@ fn senders(others: &[&PortFlow], inflow: &Rates, flows: &Flows) -> Vec<Sender> {
             };
             let (inflow, own_gbps) = (inflow[bin], own.value()?);
             let into = inflow.value()?;
-            // What the others sent is only known if all of them have a value.
+            // What the others sent is known only if all of them have a value.
             let others = whole(all[bin]).map(|all| all - own_gbps);
             let least = others.map_or(0.0, |others| (into - others).max(0.0).min(own_gbps));
             let most = [inflow, own]
@@ -317,12 +320,12 @@ fn senders(others: &[&PortFlow], inflow: &Rates, flows: &Flows) -> Vec<Sender> {
     senders
 }
 
-/// Returns a value that is no lower bound.
+/// Returns the value of a cell, unless it is only a lower bound.
 fn whole(cell: Cell) -> Option<f64> {
     cell.value().filter(|_| cell.covered() >= 1.0)
 }
 
-/// Returns the correlation coefficient (Pearson) of two courses over the bins in which both have
+/// Returns the correlation coefficient (Pearson) of two series, over the bins in which both have
 /// values.
 fn correlation(a: &[Cell], b: &[Cell]) -> Option<f64> {
     let pairs: Vec<(f64, f64)> = a
@@ -346,7 +349,7 @@ fn correlation(a: &[Cell], b: &[Cell]) -> Option<f64> {
         product(|a, _| a * a),
         product(|_, b| b * b),
     );
-    // Rounding makes small differences between equal values.
+    // Rounding makes equal values differ slightly.
     let differs = |squares: f64, mean: f64| squares > count * mean * mean * 1e-18;
     (pairs.len() >= 3 && differs(of_a, mean_a) && differs(of_b, mean_b))
         .then(|| both / (of_a * of_b).sqrt())

@@ -1,11 +1,11 @@
-//! The values of a heat map: its cells, and their reduction to fewer rows and columns.
+//! The finished values of a heat map, and their reduction to fewer rows and columns.
 
 use super::order::{RowGroup, RowKind, RowLabel, RowOrder, natural};
 pub use crate::cell::Cell;
 use crate::cell::joined;
 use crate::metric::Metric;
 
-/// All cells. Rows are in the order of the topology, columns in the order of time.
+/// All cells, with rows in the order of the topology and columns in time order.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Grid {
     /// Start of the first column in nanoseconds since 1970.
@@ -27,22 +27,24 @@ pub struct Grid {
 pub struct Panel {
     /// The metric.
     pub metric: Metric,
-    /// If the sum of an array of counters is drawn, the number of its elements. Otherwise 1.
+    /// Number of elements, if the metric is the sum over an array of counters; otherwise 1.
     pub summed: usize,
-    /// Value that a row has if its links are full. If it differs between rows, the largest one.
-    /// `None` if the data rate of the link does not limit the metric, or if no data rate is known.
+    /// Value of a row whose links are fully used, or the max over the rows if it differs between
+    /// them. `None` if the data rate of the link does not limit the metric, or if no data rate is
+    /// known.
     pub full: Option<f64>,
-    /// Number of ports of each row, and of those that have the counter of the metric. Empty for
-    /// metrics of hosts.
+    /// For each row, the number of its ports, and of those that have the counter of the metric.
+    /// Empty for metrics of hosts.
     pub ports: Vec<(usize, usize)>,
     /// Cells by row, then by column.
     pub cells: Vec<Vec<Cell>>,
 }
 
 impl Panel {
-    /// Creates a panel and joins the cells of the ports of each row. `gbps` is the data rate of the
-    /// link of a port. `row` returns the cells of a port, and whether it has the counter of the metric:
-    /// ports without it do not belong to the row, unless no port has it.
+    /// Creates a panel by combining the cells of the ports of each row. `gbps` is the data rate
+    /// of a port's link. `row` returns the cells of a port, and whether it has the counter of the
+    /// metric. Ports without the counter are left out of their row, unless no port of the row has
+    /// it.
     pub fn new(
         metric: Metric,
         by: RowKind,
@@ -87,12 +89,12 @@ impl Panel {
         }
     }
 
-    /// Returns all values. They include lower bounds.
+    /// Returns all values, including lower bounds.
     pub fn values(&self) -> impl Iterator<Item = f64> {
         self.cells.iter().flatten().filter_map(Cell::value)
     }
 
-    /// Counts the cells of the same kind as `like`. The value of `like` is ignored.
+    /// Counts the cells of the same kind as `like`, whatever their values are.
     pub fn count(&self, like: Cell) -> usize {
         let kind = std::mem::discriminant(&like);
         self.cells
@@ -102,8 +104,7 @@ impl Panel {
             .count()
     }
 
-    /// Returns the largest value with its row and column. If several are equal, returns the first
-    /// one.
+    /// Returns the max value with its row and column, or the first one of equal values.
     pub fn largest(&self) -> Option<(f64, usize, usize)> {
         let cells = self.cells.iter().enumerate().flat_map(|(row, cells)| {
             cells
@@ -123,8 +124,8 @@ impl Grid {
             .saturating_add(self.step_ns.saturating_mul(self.columns as u64))
     }
 
-    /// Returns the rows in another order. If `top` is given, only this number of rows remains: the
-    /// rows with the largest means of the first metric over time.
+    /// Returns the rows in another order. With `top`, only this number of rows remains: those
+    /// with the largest means of the first metric over time.
     pub fn arranged(mut self, order: RowOrder, top: Option<usize>) -> Self {
         let mean = |row: &Vec<Cell>| {
             let values = row.iter().filter_map(Cell::value);
@@ -143,7 +144,7 @@ impl Grid {
         let by_value = |a: &usize, b: &usize| means[*b].total_cmp(&means[*a]);
         let mut rows: Vec<usize> = (0..means.len()).collect();
         if let Some(top) = top.filter(|top| *top < rows.len()) {
-            // Sorting is stable: equal rows stay in the order of the topology.
+            // The sort is stable, so equal rows stay in the order of the topology.
             rows.sort_by(by_value);
             rows.truncate(top);
             rows.sort_unstable();
@@ -167,8 +168,8 @@ impl Grid {
         self
     }
 
-    /// Joins neighbouring rows and columns so that at most `rows` and `columns` remain. A joined
-    /// cell has the largest value of its parts.
+    /// Joins neighbouring rows and columns until at most `rows` and `columns` remain. A joined
+    /// cell has the max of its parts.
     pub fn at_most(&self, rows: usize, columns: usize) -> Self {
         let (tall, wide) = (
             self.rows.len().div_ceil(rows.max(1)).max(1),

@@ -1,4 +1,4 @@
-//! The rows of groups of hosts.
+//! The heat map rows for groups of hosts.
 
 use std::collections::BTreeSet;
 

@@ -1,11 +1,13 @@
 //! Heat maps: the values of metrics by port and time.
 //!
-//! A heat map has a row for each port and a column for each time interval. A *cell* is the mean of
-//! the metric of one port over one column. Columns are short at first. If the recording is long,
-//! neighbouring columns are joined. So each possible length of a column is a multiple of the
-//! shorter lengths. The memory depends on the size of the picture, not on the number of records. A
-//! cell has a value, a lower bound of it, or one of these states: errors increased at an unknown time,
-//! the port did not answer, its link is down, the value is not known, or there is no record.
+//! A heat map has a row for each port and a column for each time interval. A *cell* is the mean
+//! of the metric of one port over one column. It has a value, a lower bound of the value, or one
+//! of these states: errors increased at an unknown time, the port did not answer, its link is
+//! down, the value is unknown, or there is no record.
+//!
+//! Columns are short at first, and are joined with their neighbours if the recording is long;
+//! each possible column length is therefore a multiple of the shorter ones. Memory depends on the
+//! size of the picture, not on the number of records.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -38,7 +40,7 @@ use grid::{Cell, Grid, Panel};
 use order::{PortAndPeer, RowGroup, RowId, RowKind, RowLabel};
 use track::{State, Track};
 
-/// Possible lengths of a column in milliseconds. Each length is a multiple of the one before.
+/// Possible lengths of a column in milliseconds, each a multiple of the one before.
 const STEPS_MS: [u64; 22] = [
     1,
     2,
@@ -64,13 +66,13 @@ const STEPS_MS: [u64; 22] = [
     60_480_000_000,
 ];
 
-/// Milliseconds of a minute.
+/// Milliseconds in a minute.
 const MINUTE_MS: u64 = 60_000;
 
-/// Largest number of columns. It is about the width of a screen in pixels.
+/// Max number of columns, which is about the width of a screen in pixels.
 const MOST_COLUMNS: u64 = 2000;
 
-/// Largest number of cells of a metric. A cell has 24 octets.
+/// Max number of cells of a metric. A cell needs 24 bytes.
 const MOST_CELLS: u64 = 4 << 20;
 
 /// Number of service levels and of virtual lanes (IBA vol. 1, 3.5.7 and 3.5.8).
@@ -90,14 +92,13 @@ pub struct HeatMap {
     span: Option<(u64, u64)>,
     /// Start and end of the recorded time in nanoseconds since 1970.
     recorded: Option<(u64, u64)>,
-    /// For each metric, the largest number of its values in a record. It is 0 if no record has a
-    /// counter of the metric.
+    /// For each metric, the max number of its values in a record, or 0 if no record has a counter
+    /// of the metric.
     seen: Vec<usize>,
-    /// Number of elements (such as service levels) into which each metric was split. It is 1 if
+    /// Number of elements (such as service levels) into which each metric was split, or 1 if
     /// metrics are not split.
     elements: usize,
-    /// Names of some counters in the records. They are needed to suggest a similar name for an
-    /// unknown counter.
+    /// Names of some counters in the records, to suggest a similar name for an unknown counter.
     names: BTreeSet<String>,
 }
 
@@ -110,17 +111,17 @@ struct Row {
     /// Time of the last record.
     last_ts: Option<u64>,
     slots: Slots,
-    /// Last readings of the counters of each metric. They are empty for a derived value.
+    /// Last readings of the counters of each metric. Empty for a derived value.
     readings: Vec<Readings>,
-    /// Whether a record has a counter of the metric, for each metric.
+    /// For each metric, whether any record has one of its counters.
     has_counter: Vec<bool>,
-    /// Whether the port answered.
+    /// Whether the port ever answered.
     answered: bool,
 }
 
 impl Row {
-    /// Returns the cells of a metric, and whether the port has it. A port that never answered may
-    /// have it.
+    /// Returns the cells of a metric, and whether the port can have it. A port that never
+    /// answered can have any metric.
     fn of(&self, metric: usize, is_counter: bool, first: u64, columns: usize) -> (Vec<Cell>, bool) {
         (
             self.tracks[metric].row(first, columns),
@@ -129,7 +130,7 @@ impl Row {
     }
 }
 
-/// Returns the time between two slots, in nanoseconds, if columns consist of whole slots.
+/// Returns the time between two slots in nanoseconds, if columns consist of whole slots.
 fn slot_of_columns(
     ts: u64,
     slot: u64,
@@ -143,7 +144,7 @@ fn slot_of_columns(
 }
 
 impl HeatMap {
-    /// Creates an empty heat map. If `hosts` is given, it has only the ports of these hosts and the
+    /// Creates an empty heat map. With `hosts`, it has only the ports of these hosts and the
     /// peers of these ports.
     pub fn new(metrics: Vec<Metric>, hosts: Option<Hosts>) -> Self {
         Self {
@@ -170,8 +171,8 @@ impl HeatMap {
         }
     }
 
-    /// Creates an empty heat map whose rows are the elements of arrays of counters, such as service
-    /// levels.
+    /// Creates an empty heat map whose rows are the elements of arrays of counters, such as
+    /// service levels.
     ///
     /// # Errors
     /// Returns an error if the counter of a metric does not have these elements.
@@ -299,7 +300,7 @@ impl HeatMap {
         Ok((groups.into_iter().map(|group| group.name).collect(), panels))
     }
 
-    /// Returns one row for each element of the arrays: the sum over all ports.
+    /// Returns one row for each element of the arrays, summed over all ports.
     fn element_panels(
         &self,
         by: RowKind,
@@ -446,9 +447,8 @@ impl HeatMap {
         }
     }
 
-    /// Returns the first and the last column. The first or the last column is left out if less than
-    /// an eighth of it was recorded. Such a column exists because slots rarely begin exactly where
-    /// a column begins.
+    /// Returns the first and the last column. Slots rarely begin exactly where a column begins,
+    /// so a column at either end is left out if less than an eighth of it was recorded.
     fn columns(&self) -> Option<(u64, u64)> {
         let ((first, last), (from, to)) = (self.span?, self.recorded?);
         let (step_ns, least_ns) = (self.step_ns(), self.step_ns() / 8);
@@ -469,7 +469,7 @@ impl HeatMap {
         })
     }
 
-    /// Adds the state of a record to the columns of its slots. `slot_ns` is that of
+    /// Adds the state of a record to the columns of its slots. `slot_ns` comes from
     /// [`slot_of_columns`].
     fn put_slots(
         &mut self,
@@ -620,7 +620,8 @@ impl Fold for HeatMap {
     }
 
     fn takes_minutes(&self, length_ns: u64) -> bool {
-        // The columns are at least as long as those of this time with the largest number of columns.
+        // Columns will be at least as long as they would be for this time with the max number of
+        // columns.
         let is_fit = |step_ms: &&u64| length_ns / (**step_ms * 1_000_000) < MOST_COLUMNS;
         STEPS_MS
             .iter()
@@ -654,7 +655,7 @@ impl Fold for HeatMap {
             self.rows[row].port.update_link(&port.link);
             self.rows[row].last_ts = Some(port.ts);
             self.rows[row].answered |= port.answered();
-            // A port can have two round-trip times in a slot, one for each sampler.
+            // With two samplers, a port has two round-trip times in a slot.
             let slot_before = Interval::ending_at(port.ts, Some(interval_ns)).unwrap_or(silent);
             for index in 0..self.metrics.len() {
                 let metric = &self.metrics[index];

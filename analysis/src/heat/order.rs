@@ -1,9 +1,9 @@
 //! The rows of a heat map: the ports of each row, and the order of the rows.
 //!
-//! Ports that are neighbours in the fabric are neighbours in the picture. Leaf switches come first,
-//! sorted by name. Each leaf switch is followed by its ports, sorted by number. The port of a host
-//! follows the switch port to which it is linked. The upper switches come after the leaf switches,
-//! tier by tier. The topology comes from the records.
+//! Neighbours in the fabric become neighbours in the picture, by the topology in the records.
+//! Leaf switches come first, sorted by name; each is followed by its ports, sorted by number, and
+//! each switch port by the host port to which it is linked. The upper switches follow, tier by
+//! tier.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
@@ -41,13 +41,13 @@ pub enum RowOrder {
     /// Neighbours in the fabric are neighbours.
     #[default]
     Topology,
-    /// By name. Numbers in names are compared by their values.
+    /// By name. Numbers in names are compared by value.
     Name,
-    /// By the mean of the first metric over the time range, the largest first.
+    /// By the mean of the first metric over the time range, largest first.
     Value,
 }
 
-/// Identity of a port and of its peer, and their link.
+/// A port, its peer and their link.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PortAndPeer {
     /// GUID of the device.
@@ -56,13 +56,13 @@ pub struct PortAndPeer {
     pub port: PortNum,
     /// Node description as the device returned it.
     pub node: String,
-    /// Kind of the device. `None` for a kind that this version does not have.
+    /// Kind of the device. `None` for a kind that this version does not know.
     pub kind: Option<NodeKind>,
     /// Device, port and name of the other end of the link.
     pub peer: Option<(Guid, PortNum, String)>,
     /// Last known width and speed of the link, such as `4xEDR`.
     pub link: Box<str>,
-    /// Fastest known data rate of the link in Gb/s.
+    /// Max known data rate of the link in Gb/s.
     pub gbps: Option<f64>,
 }
 
@@ -80,8 +80,8 @@ pub struct RowGroup {
 pub struct RowLabel {
     /// Label of the row alone.
     pub row: String,
-    /// Label of the block to which the row belongs. A block is a group of neighbouring rows: a leaf
-    /// switch, or a tier of switches.
+    /// Label of the block to which the row belongs. A block is a group of neighbouring rows, such
+    /// as a leaf switch or a tier of switches.
     pub block: String,
     /// Names of the hosts whose ports are in this row, or are linked to a port of this row.
     pub hosts: Vec<String>,
@@ -89,8 +89,8 @@ pub struct RowLabel {
     pub id: RowId,
 }
 
-/// The port, switch, host, service level or virtual lane of a row, not escaped. Only the fields that
-/// belong to the kind of the row have a value.
+/// The port, switch, host, service level or virtual lane of a row, not escaped. Only the fields
+/// that apply to the kind of row have a value.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct RowId {
     /// GUID of the device of a port, of the first end of a link, or of a switch.
@@ -101,12 +101,12 @@ pub struct RowId {
     pub node: Option<String>,
     /// The other end of the link of a port or of a link.
     pub peer: Option<PortName>,
-    /// Number of a service level or of a virtual lane.
+    /// Number of a service level or a virtual lane.
     pub index: Option<usize>,
 }
 
 impl RowLabel {
-    /// Creates a label of a row without a block and without hosts.
+    /// Creates a row label without a block and without hosts.
     pub fn new(row: impl Into<String>) -> Self {
         Self {
             row: row.into(),
@@ -118,7 +118,7 @@ impl RowLabel {
 }
 
 impl RowId {
-    /// Identifies the row of this port. `name` returns the name of a device with records.
+    /// Identifies the row of this port. `name` returns the name of a device that has records.
     fn of<'a>(port: &PortAndPeer, by: RowKind, name: impl Fn(Guid) -> Option<&'a str>) -> Self {
         let peer = || {
             port.peer.as_ref().map(|(guid, number, node)| {
@@ -168,8 +168,8 @@ impl PortAndPeer {
         }
     }
 
-    /// Updates the link from a later record of the port, and keeps the fastest rate. Utilization
-    /// refers to the fastest rate, so a degraded link does not look full in the time before.
+    /// Updates the link from a later record of the port, but keeps the fastest rate. Utilization
+    /// refers to the fastest rate, so a link does not look fully used before it became degraded.
     pub fn update_link(&mut self, link: &str) {
         if *self.link != *link {
             self.link = link.into();
@@ -192,21 +192,19 @@ impl PortAndPeer {
     }
 }
 
-/// Returns the data rate of a link such as `4xEDR` in Gb/s, or `None` for another form.
+/// Returns the data rate in Gb/s of a link such as `4xEDR`, or `None` for another form.
 fn data_gbps(link: &str) -> Option<f64> {
     let (width, speed) = link.split_at_checked(link.find('x')? + 1)?;
     LinkRate::new(width, speed).data_gbps()
 }
 
-/// Sort key of a port. The first three fields are the tier, the place of the name and the GUID of its
-/// switch.
-/// Then come the number of the switch port, whether the port is the host's end of the link, and the
-/// GUID and the number of the port. For the port of a host, its switch is the switch at the other
-/// end of the link.
+/// Sort key of a port: tier, name index and GUID of its switch; number of the switch port;
+/// whether this is the host's end of the link; GUID and number of the port. For a host port, its
+/// switch is the one at the other end of the link.
 type Rank = (u32, usize, Guid, PortNum, bool, Guid, PortNum);
 
-/// Places of names in their natural order. A fabric has many more ports than names, and numbers are
-/// compared faster than names.
+/// Index of each name in the natural order. A fabric has many more ports than names, and
+/// comparing indices is faster than comparing names.
 struct Places<'a>(BTreeMap<&'a str, usize>);
 
 impl<'a> Places<'a> {
@@ -229,7 +227,7 @@ impl<'a> Places<'a> {
         let mut places = BTreeMap::new();
         let mut last: Option<(String, usize)> = None;
         for (key, name) in keys {
-            // Names with equal keys, such as `leaf1` and `leaf01`, have the same place.
+            // Names with equal keys, such as `leaf1` and `leaf01`, get the same index.
             let place = match &last {
                 Some((before, place)) if *before == key => *place,
                 Some((_, place)) => place + 1,
@@ -280,7 +278,7 @@ pub fn groups(ports: &[&PortAndPeer], by: RowKind) -> Vec<RowGroup> {
             ),
         }
     };
-    // The rows by their keys. The smallest rank of its ports is the rank of the row.
+    // The rows by key. The rank of a row is the min rank of its ports.
     let mut rows: BTreeMap<(String, Guid, PortNum), Vec<(Rank, usize)>> = BTreeMap::new();
     for (index, port) in ports.iter().enumerate() {
         let is_switch = tiers.contains_key(&port.guid);
@@ -296,9 +294,8 @@ pub fn groups(ports: &[&PortAndPeer], by: RowKind) -> Vec<RowGroup> {
             }
             RowKind::Switch if is_switch => (String::new(), port.guid, PortNum(0)),
             RowKind::Host if !is_switch => (host_of(&port.node).to_owned(), Guid(0), PortNum(0)),
-            // Rows of switches and hosts have several ports. Rows of service levels and virtual
-            // lanes belong to no port.
-            // Groups are not in the records: `super::groups` has their rows.
+            // An HCA port belongs to no switch row, a switch port to no host row, and no port to
+            // a service level or virtual lane. `super::groups` makes the rows of groups.
             RowKind::Switch | RowKind::Host | RowKind::Sl | RowKind::Vl | RowKind::Group => none,
         };
         if key != (String::new(), Guid(0), PortNum(0)) {
@@ -321,7 +318,7 @@ pub fn groups(ports: &[&PortAndPeer], by: RowKind) -> Vec<RowGroup> {
             }),
         _ => shown(&port.node),
     };
-    // The host of an HCA port. For a switch port, it is the host of the linked HCA port.
+    // The host of an HCA port, or the host linked to a switch port.
     let host = |port: &PortAndPeer| match &port.peer {
         _ if !tiers.contains_key(&port.guid) => Some(host_of(&port.node).to_owned()),
         Some((guid, _, name)) if !tiers.contains_key(guid) => Some(host_of(name).to_owned()),
@@ -360,15 +357,16 @@ pub fn groups(ports: &[&PortAndPeer], by: RowKind) -> Vec<RowGroup> {
     rows.into_iter().filter_map(group).collect()
 }
 
-/// Returns the distance of each switch to the nearest host. It is 1 for a leaf switch, and
-/// `u32::MAX` if no host can be reached.
+/// Returns the distance of each switch to the nearest host: 1 for a leaf switch, `u32::MAX` if no
+/// host can be reached.
 pub fn tiers(ports: &[&PortAndPeer]) -> BTreeMap<Guid, u32> {
     let mut switches: BTreeSet<Guid> = ports
         .iter()
         .filter(|port| port.kind == Some(NodeKind::Switch))
         .map(|port| port.guid)
         .collect();
-    // A device without records is a switch if several of its ports are peers of other ports.
+    // A device without records is taken for a switch if several of its ports are peers of other
+    // ports.
     let mut seen_as_peer: BTreeMap<Guid, BTreeSet<PortNum>> = BTreeMap::new();
     for (guid, number, _) in ports.iter().filter_map(|port| port.peer.as_ref()) {
         seen_as_peer.entry(*guid).or_default().insert(*number);
@@ -423,7 +421,7 @@ pub fn tiers(ports: &[&PortAndPeer]) -> BTreeMap<Guid, u32> {
 
 /// Returns a sort key that compares numbers by value: `leaf2` before `leaf10`.
 pub(super) fn natural(name: &str) -> String {
-    /// Number of digits of the largest 64-bit number.
+    /// Number of digits of the max 64-bit number.
     const DIGITS: usize = 20;
     let mut key = String::with_capacity(name.len() + DIGITS);
     let mut rest = name;
@@ -451,8 +449,8 @@ fn shown(name: &str) -> String {
 }
 
 impl RowKind {
-    /// Returns whether the rates of the ports of a row are added. For the two ends of a link they
-    /// are not added.
+    /// Returns whether the rates of a row's ports are added up. Those of the two ends of a link
+    /// are not.
     pub const fn is_sum(self) -> bool {
         matches!(
             self,

@@ -1,4 +1,4 @@
-//! The values of the first and the last colour of a heat map.
+//! The values at the first and the last colour of a heat map.
 
 use std::str::FromStr;
 
@@ -7,20 +7,19 @@ use ibnet_record::types::ParseError;
 use super::grid::Panel;
 use crate::metric::Unit;
 
-/// Choice of the values of the first and the last colour.
+/// How the values of the first and the last colour are chosen.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub enum Range {
-    /// A range that fits the metric. For data rates it is 0 to the full link, for shares 0 to 1,
-    /// for errors [`Range::Log`], and for all other metrics [`Range::Largest`].
+    /// A range that suits the metric: 0 to the full link for data rates, 0 to 1 for shares,
+    /// [`Range::Log`] for errors, and [`Range::Largest`] for all other metrics.
     #[default]
     Auto,
-    /// From 0 to the mean plus the mean absolute deviation, as in Aguilar's thesis (2015). With
-    /// this range, outliers do not give all other values the same colour.
+    /// From 0 to the mean plus the mean absolute deviation, as in Aguilar's thesis (2015), so
+    /// that outliers do not give all other values the same colour.
     MeanDeviation,
-    /// From 0 to the largest value.
+    /// From 0 to the max.
     Largest,
-    /// From the smallest value above 0 to the largest value, on a logarithmic scale. Only the value
-    /// 0 has the first colour.
+    /// From the min above 0 to the max, on a logarithmic scale. Only 0 has the first colour.
     Log,
     /// From 0 to this percentile of all values.
     Percentile(f64),
@@ -31,22 +30,22 @@ pub enum Range {
 /// The values of the first and the last colour.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ColorRange {
-    /// Value of the first colour. For a logarithmic range it is the smallest value above 0.
+    /// Value of the first colour, or, in a logarithmic range, the min above 0.
     pub low: f64,
-    /// Value of the last colour, more than `low`.
+    /// Value of the last colour, greater than `low`.
     pub high: f64,
     /// Whether the colour follows the logarithm of the value.
     pub is_log: bool,
-    /// Origin of the range.
+    /// Where the range comes from.
     pub origin: Origin,
 }
 
-/// Origin of a range.
+/// Where a range comes from.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Origin {
     /// The upper limit of the metric: a full link, or the whole time.
     Full,
-    /// The smallest and the largest value.
+    /// The min and the max of the values.
     Largest,
     /// Mean plus mean absolute deviation.
     MeanDeviation,
@@ -56,8 +55,8 @@ pub enum Origin {
     Given,
 }
 
-/// Position of the smallest value above 0 in a logarithmic range, 0 to 1. Its colour is visibly
-/// different from the colour of 0.
+/// Position of the min above 0 in a logarithmic range, 0 to 1, where the colour is visibly
+/// different from that of 0.
 const FIRST_OF_LOG: f64 = 0.2;
 
 impl Range {
@@ -96,7 +95,7 @@ impl Range {
                     return linear(0.0, largest(), Origin::Largest);
                 };
                 let high = largest();
-                // If there is only one value, it has the last colour.
+                // A single value gets the last colour.
                 let low = if high > least { least } else { high / 10.0 };
                 ColorRange {
                     low,
@@ -110,7 +109,7 @@ impl Range {
 }
 
 impl ColorRange {
-    /// Returns the position of a value in the range of colours, 0 to 1.
+    /// Returns the position of a value in the colour range, 0 to 1.
     pub fn share(&self, value: f64) -> f64 {
         let share = if !self.is_log {
             (value - self.low) / (self.high - self.low)
@@ -124,8 +123,7 @@ impl ColorRange {
         share.clamp(0.0, 1.0)
     }
 
-    /// Returns the value at a position in the range of colours. This is the inverse of
-    /// [`Self::share`].
+    /// Returns the value at a position in the colour range: the inverse of [`Self::share`].
     pub fn value(&self, share: f64) -> f64 {
         if !self.is_log {
             self.low + share * (self.high - self.low)
@@ -137,8 +135,7 @@ impl ColorRange {
     }
 }
 
-/// Returns the sum of the mean and the mean absolute deviation from the mean. Returns 0 without
-/// values.
+/// Returns the sum of the mean and the mean absolute deviation, or 0 without values.
 fn mean_and_deviation(panel: &Panel) -> f64 {
     let count = panel.values().count().max(1) as f64;
     let mean = panel.values().sum::<f64>() / count;
@@ -149,8 +146,8 @@ fn mean_and_deviation(panel: &Panel) -> f64 {
         / count
 }
 
-/// Returns a percentile: the smallest value such that at least `percent` of the values are not
-/// larger. Returns 0 without values.
+/// Returns a percentile: the min value such that at least `percent` of the values are not larger.
+/// Returns 0 without values.
 fn percentile(mut values: Vec<f64>, percent: f64) -> f64 {
     values.sort_by(f64::total_cmp);
     let place = (values.len() as f64 * percent / 100.0).ceil() as usize;

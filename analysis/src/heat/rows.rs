@@ -1,4 +1,4 @@
-//! The rows of a heat map for other programs.
+//! The rows of a heat map in the JSON output.
 
 use ibnet_record::types::{Guid, PortNum};
 use serde::ser::{Serialize, SerializeSeq, Serializer};
@@ -9,8 +9,8 @@ use crate::metric::Unit;
 use crate::ports::PortName;
 use crate::rows::Row;
 
-/// A row of a heat map in the JSON output: one metric of a port, link, switch, host, service level
-/// or virtual lane over time.
+/// A row of a heat map in the JSON output: one metric over time, for a port, link, switch, host,
+/// service level or virtual lane.
 #[derive(Clone, PartialEq, Debug, serde::Serialize)]
 pub struct HeatRow<'a> {
     /// Name of the metric as it was given.
@@ -25,19 +25,18 @@ pub struct HeatRow<'a> {
     pub guid: Option<Guid>,
     /// Number of a port, or of the port at the first end of a link. Null for other rows.
     pub port: Option<PortNum>,
-    /// Node description of this device, or the name of a host or of a group. Null for `sl` and `vl`.
+    /// Node description of this device, or name of a host or a group. Null for `sl` and `vl`.
     pub node: Option<&'a str>,
-    /// The other end of the link of a port or of a link. Null for other rows, and if it is not
-    /// known.
+    /// The other end of the link of a port or of a link. Null for other rows, or if unknown.
     pub peer: Option<&'a PortName>,
-    /// Number of a service level or of a virtual lane. Null for other rows.
+    /// Number of a service level or a virtual lane. Null for other rows.
     pub index: Option<usize>,
-    /// Number of ports whose values the cells join. Ports that answered and do not have the counter of
-    /// the metric are left out. Null for a metric of hosts.
+    /// Number of ports whose values the cells combine. Ports that answered but lack the counter
+    /// of the metric are left out. Null for a metric of hosts.
     pub ports: Option<usize>,
     /// Length of a bin in nanoseconds.
     pub bin_ns: u64,
-    /// One cell for each bin, in the order of time.
+    /// One cell for each bin, in time order.
     pub cells: Cells<'a>,
 }
 
@@ -62,8 +61,7 @@ impl Row for HeatRow<'_> {
     ];
 }
 
-/// The cells of a row. They are serialized one by one, because a heat map can have millions of
-/// them.
+/// The cells of a row, serialized one by one, because a heat map can have millions of them.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Cells<'a> {
     start_ns: u64,
@@ -78,8 +76,8 @@ pub struct HeatCell {
     pub start_ns: u64,
     /// `value`, `at_least`, `increase`, `no_answer`, `down`, `unknown` or `no_record`.
     pub state: &'static str,
-    /// Mean of the metric over the time of the bin that has a value. Its lower bound for `at_least`.
-    /// Null for other states.
+    /// Mean of the metric over that time of the bin for which it is known. For `at_least` it is a
+    /// lower bound, and for other states null.
     pub value: Option<f64>,
     /// Share of the ports whose value is known, 0 to 1. Only for `at_least`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -87,7 +85,7 @@ pub struct HeatCell {
 }
 
 impl Cells<'_> {
-    /// Returns the cells in the order of time.
+    /// Returns the cells in time order.
     pub fn iter(&self) -> impl Iterator<Item = HeatCell> {
         let starts = (0..).map(|index| {
             self.start_ns
@@ -123,8 +121,7 @@ impl Serialize for Cells<'_> {
 }
 
 impl Grid {
-    /// Returns the rows of the JSON output: the rows of the first metric, then those of the next
-    /// one.
+    /// Returns the rows of the JSON output, metric by metric.
     pub fn heat_rows(&self) -> Vec<HeatRow<'_>> {
         let rows = |panel| (0..self.rows.len()).map(move |row| self.row(panel, row));
         self.panels.iter().flat_map(rows).collect()
@@ -163,7 +160,7 @@ impl Grid {
     }
 }
 
-/// Returns the unit as programs read it: without prefixes that depend on the value.
+/// Returns the unit for the JSON output, whose prefix does not depend on the value.
 const fn unit(unit: Unit) -> &'static str {
     match unit {
         Unit::Gbps => "Gb/s",

@@ -7,7 +7,8 @@ use crate::silence::silent_time;
 use crate::slots::{WholeSlots, interval_of_slot};
 
 impl HeatMap {
-    /// Adds the values of all metrics. The heat map has only metrics with a field.
+    /// Adds the values of all metrics. Every metric of the heat map must have a
+    /// [`field`](crate::metric::Metric::field).
     pub(super) fn put_run(&mut self, run: &Run<'_>) {
         if !self.is_selected(run.port()) {
             return;
@@ -24,7 +25,6 @@ impl HeatMap {
         }
     }
 
-    /// Adds the values of one metric.
     fn put_values(
         &mut self,
         row: usize,
@@ -65,8 +65,8 @@ impl HeatMap {
         }
     }
 
-    /// Adds the values from a record on, as long as the times of the records are within the column of
-    /// the record before. Returns the number of the next record.
+    /// Adds the values of consecutive records as long as their times lie in the column of the
+    /// record before. Returns the first record that was not added.
     fn put_within(
         &mut self,
         row: usize,
@@ -109,8 +109,8 @@ impl HeatMap {
                 break;
             };
             let slot = run.slot(place);
-            // A slot of another length, and one longer than a column, which makes the columns
-            // longer.
+            // The length of slots has changed, or a slot is longer than a column, so that the
+            // columns must become longer.
             let is_other = match slot_ns {
                 Some(slot_ns) => now.abs_diff(slot.saturating_mul(slot_ns)) >= 2 * slot_ns,
                 None => now >= step_ns.saturating_mul(slot),

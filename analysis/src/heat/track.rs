@@ -1,11 +1,10 @@
-//! The cells of one port and one metric, while records are added.
+//! The cells of one port and one metric while records are added.
 
 use ibnet_record::Says;
 
 use crate::cell::Cell;
 use crate::record::{Interval, Port};
 
-/// Consecutive cells.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Track {
     start: u64,
@@ -16,13 +15,13 @@ pub(crate) struct Track {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum State {
     Value(f64),
-    /// A part of a value. Another part of the value was added for the same time.
+    /// A part of a value, to be added to another part that covers the same time.
     Addition(f64),
-    /// The value is a sum that lacks counters of the metric.
+    /// The value is a sum that lacks some counters of the metric.
     Partial,
-    /// A counter of errors increased, but the time of the increase is not known.
+    /// An error counter increased at an unknown time.
     Increase,
-    /// The value is not known: the port answered without it, or was not queried.
+    /// The value is unknown: the port answered without it, or was not queried.
     Unknown,
     /// The link of the port is down.
     Down,
@@ -30,19 +29,19 @@ pub(crate) enum State {
 }
 
 /// A column shows the state of a record only if it contains at least this share of the record's
-/// time, or of the length of a column if that is shorter. Slots rarely begin exactly where a column
-/// begins. So a slot can end shortly after the start of a column. If the port did not answer in the
-/// rest of the column, the column must not get the value of this slot.
+/// time, or of the column length if that is shorter. The reason is that slots rarely begin where
+/// a column begins, so a slot can end shortly after the start of a column. If the port did not
+/// answer in the rest of this column, the column must not show the value of that slot.
 const LEAST_SHARE: f64 = 0.125;
 
-/// Sum of the values in the time of a column.
+/// Sum of the values over the time of a column.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(crate) struct Sum {
     /// Values times nanoseconds.
     sum: f64,
     /// Nanoseconds with a value.
     value_ns: u64,
-    /// The states that are shown.
+    /// The states that the column shows, as bits.
     states: u8,
 }
 
@@ -65,7 +64,6 @@ impl State {
 }
 
 impl Track {
-    /// Returns the cell of a column.
     pub(crate) fn at(&mut self, column: u64) -> &mut Sum {
         if self.cells.is_empty() {
             self.start = column;
@@ -105,7 +103,8 @@ impl Track {
 }
 
 impl Sum {
-    /// Adds a part of the time of a record. `most_ns` is the longest part that a column can contain.
+    /// Adds a part of the time of a record. `most_ns` is the longest part that a column can
+    /// contain.
     pub(crate) fn put(&mut self, state: State, part: Interval, most_ns: u64) {
         let is_shown = part.length_ns() as f64 >= most_ns as f64 * LEAST_SHARE;
         if let State::Value(value) | State::Addition(value) = state {
@@ -114,7 +113,7 @@ impl Sum {
         if let State::Value(_) = state {
             self.value_ns = self.value_ns.saturating_add(part.length_ns());
         }
-        // A sum that lacks counters in any part of a column is a lower bound.
+        // A sum that lacks counters in any part of a column is only a lower bound.
         if is_shown || matches!(state, State::Partial) {
             self.states |= match state {
                 State::Value(_) => VALUE,

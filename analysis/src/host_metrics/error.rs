@@ -1,4 +1,4 @@
-//! Errors of reading host metrics.
+//! Errors in reading host metrics.
 
 use std::io;
 
@@ -55,7 +55,7 @@ pub enum HostMetricsError {
         /// The error of the handshake.
         why: String,
     },
-    /// A file of certificates that cannot be used.
+    /// A file of CA certificates that cannot be used.
     #[error(
         "cannot use {} as the certificates of an authority: {}",
         Printable(path),
@@ -92,7 +92,7 @@ pub enum HostMetricsError {
     Response {
         /// The address.
         url: String,
-        /// The status, or the fault of the text.
+        /// The HTTP status, or what is wrong with the body.
         why: String,
     },
     /// Prometheus rejected a query.

@@ -1,7 +1,8 @@
-//! Metrics of hosts beside those of the fabric: IPoIB, NFS, Lustre, and any other metric.
+//! Metrics of hosts, to be shown beside those of the fabric: IPoIB, NFS, Lustre, and any other
+//! metric.
 //!
-//! `ibnet-sweep` reads no counters on hosts. This module reads what a site has already: Prometheus
-//! with the node_exporter, or files of LDMS or of a collector.
+//! `ibnet-sweep` reads no counters on hosts. This module reads what a site collects already:
+//! Prometheus with the node_exporter, or files of LDMS or another collector.
 //!
 //! | module | contents |
 //! |---|---|
@@ -70,8 +71,8 @@ pub trait Server {
 pub struct HostMetric {
     /// Name, title and unit.
     pub metric: Metric,
-    /// Values of each series of each host. A host can have several series, such as one for each
-    /// interface. Its value is their sum.
+    /// Values of each series, with its host. A host can have several series, such as one for each
+    /// interface, and its value is their sum.
     pub series: Vec<(String, Vec<Piece>)>,
 }
 
@@ -80,16 +81,16 @@ pub struct HostMetric {
 pub struct Piece {
     /// The time.
     pub time: Interval,
-    /// The value. `None` if it is not known: after a reset, or over a gap.
+    /// The value. `None` if it is unknown, after a reset or in a gap.
     pub value: Option<f64>,
 }
 
-/// Host metrics, and notes for the user.
+/// Host metrics, and messages for the user.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct HostMetrics {
     /// The metrics that a source has.
     pub metrics: Vec<HostMetric>,
-    /// What was left out. Each note is one line.
+    /// What was left out, one line for each message.
     pub notes: Vec<String>,
 }
 
@@ -100,12 +101,12 @@ struct Sink<'a> {
     names: &'a HostNames,
     /// Name of the current source.
     origin: String,
-    /// Earliest and latest time that is needed.
+    /// Earliest and latest needed time.
     needed: Range,
 }
 
-/// Readings up to this time before and after the time range are used: the first value of the time
-/// range begins with the reading before it.
+/// Readings up to this time before and after the time range are used, because the first value of
+/// the range begins at the reading before it.
 const AROUND_NS: u64 = 300_000_000_000;
 
 impl From<&str> for Source {
@@ -123,8 +124,8 @@ impl From<&str> for Source {
 }
 
 impl Sink<'_> {
-    /// Returns the identity and the kind of a series, if its metric was requested and its host is in
-    /// the records.
+    /// Returns the identity and the kind of a series, if its metric was requested and its host is
+    /// in the records.
     fn series(
         &mut self,
         host: &str,
@@ -141,7 +142,7 @@ impl Sink<'_> {
                 .any(|selector| selector.matches(metric, &labels))
         });
         let first = matching.next()?;
-        // The metrics of presets are counters, whatever their names are.
+        // All metrics of presets are counters, whatever their names are.
         let is_preset = std::iter::once(first)
             .chain(matching)
             .any(|request| request.preset.is_some());
@@ -165,14 +166,12 @@ impl Sink<'_> {
         ))
     }
 
-    /// Adds a reading of a series.
     fn put(&mut self, (key, kind): &(SeriesKey, Kind), (ts, value): (u64, f64)) {
         if (self.needed.from..self.needed.to).contains(&ts) {
             self.readings.add(key, *kind, &self.origin, (ts, value));
         }
     }
 
-    /// Adds one reading.
     fn add(
         &mut self,
         host: &str,
@@ -217,7 +216,7 @@ pub fn load(
                 queries.extend(prometheus::read(connect(url)?, &mut sink, range)?);
             }
             Source::Files(pattern) => {
-                // Readings of one host can be in several files. They are one series.
+                // Readings of one host can be spread over several files, and are then one series.
                 sink.origin = "files".to_owned();
                 for path in files::expand(pattern)? {
                     text::read(&path, &mut sink)?;
@@ -240,7 +239,8 @@ pub fn load(
     })
 }
 
-/// Returns the metrics of a request: one for a preset, one for each name that a pattern finds.
+/// Returns the metrics of a request: one for a preset, or one for each name that a pattern
+/// matches.
 fn metrics(
     request: &Request,
     readings: &Readings,
@@ -249,7 +249,8 @@ fn metrics(
 ) -> Vec<HostMetric> {
     let pieces = |key: &SeriesKey| {
         let series = &readings.series[key];
-        // With one reading of each series there is no usual time. Only a mean has a value then.
+        // If each series has only one reading, there is no usual time, and only a mean has a
+        // value.
         let usual =
             usual_ns
                 .get(&*key.metric)
@@ -316,7 +317,6 @@ fn unit(name: &str, is_rate: bool) -> Unit {
     }
 }
 
-/// Returns the notes for the user.
 fn notes(
     requests: &[Request],
     readings: &Readings,
@@ -365,7 +365,7 @@ fn notes(
     notes
 }
 
-/// Returns the number of names and the first of them.
+/// Formats the number of names and the first few of them.
 fn some_of(names: &BTreeSet<String>) -> String {
     const MOST: usize = 5;
     let first: Vec<&str> = names.iter().take(MOST).map(String::as_str).collect();

@@ -1,4 +1,4 @@
-//! Host metrics as panels of a heat map, with a row for each host.
+//! Host metrics as panels of a heat map with one row for each host.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use crate::heat::grid::{Grid, Panel};
 use crate::heat::order::{RowKind, RowLabel};
 use crate::heat::track::{State, Track};
 
-/// Columns of a time axis. The first column begins at a multiple of the length of a column.
+/// Columns of a time axis. The first column begins at a multiple of the column length.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Columns {
     /// Start of the first column in nanoseconds since 1970.
@@ -19,8 +19,8 @@ pub struct Columns {
     pub count: usize,
 }
 
-/// Returns a heat map of host metrics. `rows` are the labels of hosts, whose `id.node` is the name
-/// of the host. Hosts without readings have rows without records.
+/// Returns a heat map of host metrics. `rows` are labels of hosts, with the name of the host in
+/// `id.node`. Hosts without readings get rows without records.
 pub fn grid(metrics: &[HostMetric], rows: Vec<RowLabel>, columns: Columns) -> Grid {
     let panel = |metric: &HostMetric| {
         let mut by_host: BTreeMap<&str, Vec<&[Piece]>> = BTreeMap::new();
@@ -58,7 +58,8 @@ pub fn grid(metrics: &[HostMetric], rows: Vec<RowLabel>, columns: Columns) -> Gr
     }
 }
 
-/// Returns the rows of the hosts that have a value in one of the metrics, in the order of `rows`.
+/// Returns the rows of those hosts that have a value in one of the metrics, in the order of
+/// `rows`.
 pub fn with_values(metrics: &[HostMetric], rows: Vec<RowLabel>) -> Vec<RowLabel> {
     let hosts: BTreeSet<&str> = metrics
         .iter()

@@ -1,9 +1,9 @@
-//! Host metrics from the HTTP API of Prometheus.
+//! Reads host metrics from the HTTP API of Prometheus.
 //!
-//! A time range of up to [`RAW`] is read as raw samples: `/api/v1/query` with a range selector. The
-//! samples have the times of the scrapes, so that rates and resets are exact. For a longer time
-//! range, Prometheus computes the rates: `/api/v1/query_range` with `rate` or `avg_over_time` over
-//! steps. Each value then describes one step.
+//! For a time range of up to [`RAW`], raw samples are read: `/api/v1/query` with a range
+//! selector. They carry the times of the scrapes, so rates and resets are exact. For a longer
+//! range, Prometheus computes the rates: `/api/v1/query_range` with `rate` or `avg_over_time`
+//! over steps, and each value then describes one step.
 
 use std::collections::BTreeMap;
 
@@ -16,18 +16,18 @@ use super::{AROUND_NS, Range, Server, Sink};
 
 const SECOND: u64 = 1_000_000_000;
 
-/// Longest time range that is read as raw samples: six hours.
+/// Max time range that is read as raw samples: six hours.
 const RAW: u64 = 6 * 3600 * SECOND;
 
-/// Longest time of one query of raw samples.
+/// Max time of one query of raw samples.
 const CHUNK: u64 = 1800 * SECOND;
 
-/// Largest number of steps of a longer time range, and their smallest length.
+/// Max number of steps of a longer time range, and below, their min length.
 const STEPS: u64 = 1000;
 const LEAST_STEP: u64 = 60 * SECOND;
 
-/// Labels that can contain the name of the host. The first one that is the name of a host in the
-/// records is used.
+/// Labels that can contain the name of the host. The first one that names a host of the records
+/// is used.
 const HOST_LABELS: [&str; 7] = [
     "instance",
     "nodename",
@@ -38,7 +38,7 @@ const HOST_LABELS: [&str; 7] = [
     "exported_host",
 ];
 
-/// Labels that do not distinguish two series of a host.
+/// Labels that do not distinguish two series of the same host.
 const NOT_LABELS: [&str; 12] = [
     "__name__",
     "job",
@@ -70,7 +70,7 @@ enum Data {
     Names(Vec<String>),
 }
 
-/// A series of the result: a matrix has `values`, a vector has `value`.
+/// A series of the response: `values` in a matrix, `value` in a vector.
 #[derive(Deserialize)]
 struct Found {
     metric: BTreeMap<String, String>,
@@ -113,12 +113,12 @@ pub(super) fn read(
     Ok(empty)
 }
 
-/// Series, and the length of a step if they are means over steps.
+/// Series, and the step length if they are means over steps.
 type Series = (Vec<Found>, Option<u64>);
 
 struct Reader {
     server: Box<dyn Server>,
-    /// Names of hosts by `instance`, from `node_uname_info`. `None` before they are read.
+    /// Host names by `instance`, from `node_uname_info`. `None` until they are read.
     nodes: Option<BTreeMap<String, String>>,
     range: Range,
 }
@@ -178,7 +178,7 @@ impl Reader {
         }
     }
 
-    /// Returns the raw samples of a selector, in several parts of the time range.
+    /// Reads the raw samples of a selector, split into several time ranges.
     fn raw(&self, selector: &Selector) -> Result<Vec<Series>, HostMetricsError> {
         let mut parts = Vec::new();
         let (mut from, last) = (
@@ -199,8 +199,8 @@ impl Reader {
         Ok(parts)
     }
 
-    /// Returns the means over steps of a selector. Functions drop the names of metrics, so each
-    /// metric has its own query.
+    /// Reads the means of a selector over steps. PromQL functions drop the metric names, so each
+    /// metric needs its own query.
     fn steps(&self, selector: &Selector) -> Result<Vec<Series>, HostMetricsError> {
         let step = ((self.range.to - self.range.from) / STEPS)
             .max(LEAST_STEP)
@@ -276,8 +276,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Returns the name of the host of a series: a label, or the name that `node_uname_info` has for
-    /// its instance.
+    /// Returns the host of a series, from a label or from the `node_uname_info` of its instance.
     fn host(
         &mut self,
         labels: &BTreeMap<String, String>,
@@ -311,7 +310,7 @@ impl Reader {
             .unwrap_or_default())
     }
 
-    /// Returns the names of the metrics in the time range: those of a selector, or all.
+    /// Returns the metric names in the time range: those of a selector, or all.
     fn names(&self, selector: Option<&str>) -> Result<Vec<String>, HostMetricsError> {
         let (start, end) = (time(self.range.from), time(self.range.to));
         let parameters = [("start", &*start), ("end", &*end)]

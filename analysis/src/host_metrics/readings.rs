@@ -1,36 +1,37 @@
 //! The readings of all sources, and the values between them.
 //!
-//! A counter has a value between two readings: its increase per second. A gauge has the value of a
-//! reading in the time since the reading before. Three rules keep the values true:
+//! The value of a counter between two readings is its increase per second. The value of a gauge
+//! is that of a reading, from the reading before up to this one. Three rules keep the values
+//! true:
 //!
-//! 1. If a counter decreased, it was reset. The value between the two readings is not known. The
-//!    same rule holds for the counters of ports.
-//! 2. If the time between two readings is longer than [`LONGEST`] times the usual time, there is a
-//!    gap, and the value is not known.
-//! 3. Where a source has no readings, there is no value. It is never 0.
+//! 1. If a counter decreased, it was reset, and its value between the two readings is unknown.
+//!    The same rule holds for port counters.
+//! 2. If the time between two readings is longer than [`LONGEST`] times the usual time, there is
+//!    a gap, and the value is unknown.
+//! 3. Where a source has no readings there is no value. It is never taken as 0.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Piece, Range};
 use crate::record::Interval;
 
-/// Longest time between two readings without a gap, as a multiple of the usual time. One lost
-/// reading is no gap.
+/// Max time between two readings without a gap, as a multiple of the usual time. It tolerates one
+/// lost reading.
 const LONGEST: f64 = 2.5;
 
-/// Meaning of the values of a series.
+/// What the values of a series mean.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Kind {
-    /// The value only grows, until a reset.
+    /// The value only increases, until a reset.
     Counter,
-    /// The value of a moment.
+    /// The value at a moment.
     Gauge,
-    /// A mean over the time of this length before the reading, in nanoseconds.
+    /// A mean over this time before the reading, in nanoseconds.
     Mean(u64),
 }
 
 impl Kind {
-    /// Returns the kind of a metric by its name: names of counters end in `_total`.
+    /// Guesses the kind of a metric from its name: those of counters end in `_total`.
     pub(super) fn of(metric: &str) -> Self {
         if metric.ends_with("_total") {
             Self::Counter
@@ -40,7 +41,6 @@ impl Kind {
     }
 }
 
-/// Identity of a series.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct SeriesKey {
     /// Host as the records name it.
@@ -50,21 +50,19 @@ pub(super) struct SeriesKey {
     pub(super) labels: Vec<(String, String)>,
 }
 
-/// The readings of one series.
 #[derive(Clone, Debug)]
 pub(super) struct Series {
     pub(super) kind: Kind,
-    /// The source and the target that the readings come from. Readings of other targets are copies.
+    /// The source and the target of the readings. Readings from other targets are copies.
     origin: String,
     /// Time in nanoseconds since 1970, and value.
     values: BTreeMap<u64, f64>,
 }
 
-/// The readings of all sources.
 #[derive(Debug, Default)]
 pub(super) struct Readings {
     pub(super) series: BTreeMap<SeriesKey, Series>,
-    /// Names of hosts in the sources that the records do not have.
+    /// Host names in the sources that are not in the records.
     pub(super) strangers: BTreeSet<String>,
     /// Names of the metrics in the files, whether requested or not.
     pub(super) known: BTreeSet<String>,
@@ -73,7 +71,8 @@ pub(super) struct Readings {
 }
 
 impl Readings {
-    /// Adds a reading. The first target of a series is used; readings of others are copies.
+    /// Adds a reading. The first target of a series is used; readings from others count as
+    /// copies.
     pub(super) fn add(
         &mut self,
         key: &SeriesKey,
@@ -98,7 +97,8 @@ impl Readings {
         }
     }
 
-    /// Returns the usual time between two readings of each metric: the median over all its series.
+    /// Returns for each metric the usual time between two readings: the median over all its
+    /// series.
     pub(super) fn usual_ns(&self) -> BTreeMap<&str, u64> {
         let mut distances: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
         for (key, series) in &self.series {

@@ -1,17 +1,16 @@
-//! The metrics of hosts that a user can request.
+//! The host metrics that a user can request: a preset, or a pattern of the names that a source
+//! uses. A preset has the same meaning for all sources:
 //!
-//! A request is a preset, or a pattern of the names that a source uses. A preset has the same
-//! meaning for all sources:
+//! - `ipoib`: bytes in and out of `ib*` interfaces. Prometheus exporters:
+//!   `node_network_*_bytes_total`; LDMS: `rx_bytes#ib*`, `tx_bytes#ib*`.
+//! - `nfs`: requests of the NFS client. Prometheus exporters: `node_nfs_requests_total`, or
+//!   `node_mountstats_nfs_operations_requests_total`; LDMS: `numcalls`.
+//! - `lustre`: bytes read and written. Prometheus exporters: `lustre_read_bytes_total`,
+//!   `lustre_write_bytes_total`; LDMS: `read_bytes.sum`, `write_bytes.sum`.
 //!
-//! | preset | meaning | Prometheus exporters | LDMS |
-//! |---|---|---|---|
-//! | `ipoib` | octets in and out of `ib*` interfaces | `node_network_*_bytes_total` | `rx_bytes#ib*`, `tx_bytes#ib*` |
-//! | `nfs` | requests of the NFS client | `node_nfs_requests_total`, or `node_mountstats_nfs_operations_requests_total` | `numcalls` |
-//! | `lustre` | octets read and written | `lustre_read_bytes_total`, `lustre_write_bytes_total` | `read_bytes.sum`, `write_bytes.sum` |
-//!
-//! Names of LDMS metrics are those of its samplers procnetdev, procnetdev2, procnfs, lustre_client
-//! and lustre2_client. Names of Lustre exporters are those of HewlettPackard/lustre_exporter and of
-//! its successors.
+//! The LDMS names are those of the samplers procnetdev, procnetdev2, procnfs, lustre_client and
+//! lustre2_client. The Lustre exporter names are those of HewlettPackard/lustre_exporter and its
+//! successors.
 
 use std::str::FromStr;
 
@@ -26,7 +25,7 @@ pub struct Request {
     pub(super) name: String,
     /// Title and unit of a preset. `None` for a pattern.
     pub(super) preset: Option<(&'static str, Unit)>,
-    /// Selectors of the same meaning. For each host, the first one that finds a metric is used.
+    /// Selectors with the same meaning. For each host, the first one that finds a metric is used.
     pub(super) alternatives: Vec<Vec<Selector>>,
 }
 
@@ -48,7 +47,7 @@ impl Selector {
         })
     }
 
-    /// Returns whether a series has such a name and such labels.
+    /// Returns whether the selector matches a series with this name and these labels.
     pub(super) fn matches(&self, metric: &str, labels: &[(String, String)]) -> bool {
         let has = |(name, pattern): &(String, Pattern)| {
             labels
@@ -58,7 +57,7 @@ impl Selector {
         self.metric.matches(metric) && self.labels.iter().all(has)
     }
 
-    /// Returns the selector with the name of one metric.
+    /// Returns the same selector for one metric name.
     pub(super) fn named(&self, metric: &str) -> Self {
         Self {
             metric: Pattern::new(&Pattern::escape(metric)).unwrap_or_default(),
@@ -66,7 +65,7 @@ impl Selector {
         }
     }
 
-    /// Returns the selector in PromQL.
+    /// Formats the selector in PromQL.
     pub(super) fn promql(&self) -> String {
         let one = |name: &str, pattern: &str| match pattern.contains(['*', '?']) {
             true => format!("{name}=~\"{}\"", regex(pattern)),
@@ -83,14 +82,14 @@ impl Selector {
     }
 }
 
-/// Returns the pattern as a regular expression of PromQL, within double quotes.
+/// Converts the pattern to a regular expression in a double-quoted PromQL string.
 fn regex(pattern: &str) -> String {
     let mut regex = String::new();
     for c in pattern.chars() {
         match c {
             '*' => regex += ".*",
             '?' => regex.push('.'),
-            // A backslash of the regular expression is two backslashes in a text of PromQL.
+            // A backslash of the regular expression is doubled in a PromQL string.
             c if !c.is_ascii_alphanumeric() && c != '_' => {
                 regex += "\\\\";
                 regex.push(c);
@@ -102,7 +101,7 @@ fn regex(pattern: &str) -> String {
 }
 
 impl Request {
-    /// Returns the requests if the user gave none.
+    /// Returns the requests to use if the user gave none.
     pub fn defaults() -> Vec<Self> {
         ["ipoib", "nfs", "lustre"]
             .into_iter()
@@ -165,7 +164,6 @@ impl Request {
         &self.name
     }
 
-    /// Returns all selectors.
     pub(super) fn selectors(&self) -> impl Iterator<Item = &Selector> {
         self.alternatives.iter().flatten()
     }

@@ -3,11 +3,12 @@
 //! The first line shows the form of a file:
 //!
 //! - It begins with `{`: JSON lines with `time`, `host`, `metric` and `value`.
-//! - Its columns contain `Time` or `Time_msec`, and `ProducerName`: a file of LDMS (the manual page
-//!   `ldms-store_csv` describes it). Without such a line, the columns are in the file `NAME.HEADER`.
+//! - Its columns contain `Time` or `Time_msec`, and `ProducerName`: a file of LDMS (see the
+//!   manual page `ldms-store_csv`). If there is no such line, the columns are in the file
+//!   `NAME.HEADER`.
 //! - Otherwise: CSV with the columns `time`, `host`, `metric` and `value`.
 //!
-//! All other fields and columns with text are labels of the metric.
+//! All other fields, and columns with text, are labels of the metric.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read};
@@ -34,7 +35,7 @@ const NOT_METRICS: [&str; 9] = [
     "instance",
 ];
 
-/// Samplers of LDMS whose metrics are counters. The name of a file or of its folder begins with the
+/// LDMS samplers whose metrics are counters. The name of a file or of its folder begins with the
 /// name of the sampler.
 const COUNTERS: [&str; 3] = ["procnetdev", "procnfs", "lustre"];
 
@@ -54,7 +55,6 @@ impl File<'_> {
     }
 }
 
-/// Reads a file into the sink.
 pub(super) fn read(path: &Path, sink: &mut Sink<'_>) -> Result<(), HostMetricsError> {
     let name = crate::path::display_name(path);
     let failed = |source: io::Error| HostMetricsError::Read {
@@ -79,8 +79,8 @@ pub(super) fn read(path: &Path, sink: &mut Sink<'_>) -> Result<(), HostMetricsEr
     }
 }
 
-/// Parses a time: a number of seconds, milliseconds, microseconds or nanoseconds since 1970, or RFC
-/// 3339.
+/// Parses a time: RFC 3339, or a number of seconds, milliseconds, microseconds or nanoseconds
+/// since 1970.
 fn time(text: &str) -> Result<u64, String> {
     let text = text.trim();
     let is_relative = text.starts_with(['-', '+']) || text.eq_ignore_ascii_case("now");
@@ -112,7 +112,7 @@ fn json_lines(
         if !line.trim().is_empty() {
             match json_line(&line, sink) {
                 Ok(()) => {}
-                // A collector that still runs may have written only a part of the last line.
+                // A running collector may have written only a part of the last line.
                 Err(_) if !line.ends_with('\n') => return Ok(()),
                 Err(why) => return Err(file.wrong(why)),
             }
@@ -212,7 +212,7 @@ fn columns(
         });
     };
     while let Some(current) = row {
-        // LDMS writes the header again when its daemon starts again.
+        // LDMS writes the header again when its daemon restarts.
         if current
             .get(0)
             .is_some_and(|field| field.starts_with(['#', 't', 'T']))
@@ -226,7 +226,7 @@ fn columns(
         let line = current.position().map_or(file.line, csv::Position::line);
         match header.row(&current, sink) {
             Ok(()) => {}
-            // A daemon that still runs may have written only a part of the last line.
+            // A running daemon may have written only a part of the last line.
             Err(_) if after.is_none() && current.len() < header.columns.len() => return Ok(()),
             Err(why) => {
                 return Err(HostMetricsError::Line {
@@ -241,13 +241,13 @@ fn columns(
     Ok(())
 }
 
-/// Meaning of the columns of a file.
+/// What the columns of a file mean.
 struct Header {
     columns: Vec<Column>,
-    /// Indices of the time and of the host.
+    /// Indices of the time and the host.
     time: usize,
     host: usize,
-    /// Indices of the metric and of the value. `None` for LDMS.
+    /// Indices of the metric and the value. `None` for LDMS.
     one: Option<(usize, usize)>,
     is_counter: bool,
 }
@@ -269,7 +269,8 @@ impl Header {
             let part = part.as_os_str().to_string_lossy();
             COUNTERS.iter().any(|sampler| part.starts_with(sampler))
         });
-        // A list of LDMS, such as that of procnetdev2, has the name of the list before its columns.
+        // In a list of LDMS, such as that of procnetdev2, the list name is the prefix of each
+        // column.
         let list = names
             .iter()
             .find_map(|name| name.strip_suffix("_entry_idx"))
@@ -364,7 +365,7 @@ impl Header {
             let text = row
                 .get(index)
                 .filter(|text| text.parse::<f64>().is_err() && !text.is_empty())?;
-            // The name of a record of a list is the name of its device.
+            // Each entry of a list has a name, which is that of its device.
             Some((
                 if column.name == "name" {
                     "device".to_owned()
@@ -400,7 +401,7 @@ impl Header {
     }
 }
 
-/// Reads the columns of an LDMS file from the file beside it: `procnetdev.HEADER` for `procnetdev`,
+/// Reads the columns of an LDMS file from its header file: `procnetdev.HEADER` for `procnetdev`,
 /// `procnetdev.HEADER.1700000000` for `procnetdev.1700000000`.
 fn separate_header(path: &Path) -> Option<Header> {
     let name = path.file_name()?.to_str()?;

@@ -1,10 +1,10 @@
-//! The archives among the inputs: one hour after the other.
+//! Folds the archives among the inputs, one hour after the other.
 //!
-//! If no lines of an hour wait, the rows of its ports are folded directly, some row groups at a
-//! time. Otherwise all rows of the hour wait together with the lines.
+//! If no lines of an hour are waiting, the rows of its ports are folded directly, a few row
+//! groups at a time. Otherwise all rows of the hour join the lines and wait with them.
 //!
-//! The one-minute means of an hour are read if the records themselves were removed, or if the fold
-//! needs no shorter times.
+//! Instead of the records of an hour, its one-minute means are read if retention removed the
+//! records, or if the fold needs no shorter times.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -34,20 +34,20 @@ pub(super) struct Archives {
     pub(super) files: ArchiveFiles,
     /// Whether the fold needs no times shorter than a minute.
     is_coarse: bool,
-    /// Number of hours of which the one-minute means are read, and number of all hours with ports.
+    /// Number of hours that were read as one-minute means, and number of all hours with ports.
     pub(super) minute_hours: (u64, u64),
-    /// Index of the first file of an archive among all files.
+    /// Index of the first archive file among all files.
     first_file: usize,
-    /// Octets of the hours that were read.
+    /// Bytes of the hours that were read.
     pub(super) done: u64,
     /// Counts of each file that was opened.
     tallies: BTreeMap<usize, Tally>,
-    /// What is not usual about these files.
+    /// What was unusual about these files.
     pub(super) notes: ArchiveNotes,
 }
 
 impl Archives {
-    /// Prepares reading the files. `first_file` is the number of other files.
+    /// Prepares the archives. `first_file` is the number of other files.
     pub(super) fn new(files: ArchiveFiles, first_file: usize) -> Self {
         Self {
             files,
@@ -56,7 +56,7 @@ impl Archives {
         }
     }
 
-    /// Lets the fold read one-minute means, if it needs no shorter times for the whole time of the
+    /// Permits one-minute means if the fold needs no shorter times over the whole time of the
     /// archives.
     pub(super) fn allow_minutes<F: Fold>(&mut self, fold: &F, selection: &Selection) {
         let hours = &self.files.hours;
@@ -84,7 +84,7 @@ impl Archives {
             .map(move |(number, tally)| (first_file + number, files.all[number].1.clone(), tally))
     }
 
-    /// Returns the start of the next hour. All further rows are at this time or later.
+    /// Returns the start of the next hour. All rows that follow are at this time or later.
     pub(super) fn watermark(&self) -> Option<u64> {
         self.files
             .hours
@@ -93,7 +93,7 @@ impl Archives {
     }
 
     /// Folds the rows of the next hour. If `waits` returns true for the end of the hour, lines of
-    /// this hour wait, and the rows wait with them.
+    /// this hour are waiting, and the rows wait with them.
     ///
     /// # Errors
     /// Returns an error if a file cannot be read.
@@ -165,10 +165,11 @@ impl Archives {
         Ok(())
     }
 
-    /// Divides the files of an hour. Each part of an hour has its own times, so the parts of one archive are
-    /// folded one after the other. Returns the files, and the time at which the next ones begin.
+    /// Splits the files of an hour into steps. The parts of an hour cover different times, so the
+    /// parts of one archive are folded one after the other. Returns the files of each step, and
+    /// the time at which the next step begins.
     fn steps(&self, hour: Hour, ports: Vec<usize>) -> Vec<(Vec<usize>, u64)> {
-        // The root of an archive has the table, the date, the hour and the file.
+        // The root of an archive is four levels above: table, date, hour, file.
         let part_of = |number: &usize| {
             let (table, file) = &self.files.all[*number];
             Some((
@@ -198,7 +199,7 @@ impl Archives {
         }
     }
 
-    /// Folds the rows of an hour or of a part of it, for which no lines wait.
+    /// Folds the rows of an hour, or of a part of it, for which no lines are waiting.
     fn fold_directly<F: Fold>(
         &mut self,
         ports: &[usize],
@@ -215,12 +216,12 @@ impl Archives {
                 .or_default()
                 .push(line);
         });
-        // Several files can have rows of the same port. Then all of them are needed at once.
+        // Several files can have rows of the same port, and then all of them are needed at once.
         let is_alone = ports.len() == 1;
         let mut runs: Vec<Vec<KeyRows>> = vec![Vec::new(); shards.len()];
         for number in ports {
             let (file, groups) = self.select(*number, Type::Port, selection)?;
-            // As many row groups as threads are decoded at a time, while those before are folded.
+            // While one batch is folded, the next one is decoded: one row group for each thread.
             let mut some = groups.chunks(rayon::current_num_threads().max(1));
             let mut read = || {
                 some.next()
@@ -385,8 +386,8 @@ fn read_ports(
         .collect()
 }
 
-/// Returns the rows of a row group that have a needed time, or `None` for all rows. An hour before or
-/// after the time range has few of them.
+/// Returns the rows of a row group whose times are needed, or `None` for all of them. In the
+/// hours just before and after the time range, only few rows are.
 fn of_times(
     file: &ArchiveFile,
     group: usize,
@@ -421,7 +422,7 @@ fn of_times(
     Ok(Some(ranges))
 }
 
-/// Puts the rows of an hour among the lines that wait.
+/// Adds the rows of an hour to the waiting lines.
 fn wait(rows: PortRows, file: usize, chunks: &mut Chunks, selection: &Selection) -> Vec<LineRef> {
     let selected = (0..rows.len()).filter(|row| selection.needs(Type::Port, rows.ts(*row)));
     let line = |row: usize| {
@@ -448,7 +449,7 @@ fn wait(rows: PortRows, file: usize, chunks: &mut Chunks, selection: &Selection)
     )
 }
 
-/// Keeps a chunk, and returns its lines with its number.
+/// Stores a chunk, and sets its number in its lines.
 fn stored(chunk: Chunk, lines: Vec<LineRef>, chunks: &mut Chunks) -> Vec<LineRef> {
     if lines.is_empty() {
         return lines;
@@ -463,7 +464,7 @@ fn stored(chunk: Chunk, lines: Vec<LineRef>, chunks: &mut Chunks) -> Vec<LineRef
         .collect()
 }
 
-/// Divides rows where the port or the sampler changes, or where the time does not grow.
+/// Splits rows where the port or the sampler changes, or where the time decreases.
 fn runs_of(rows: &Arc<PortRows>, file: usize, selection: &Selection) -> Vec<KeyRows> {
     let mut runs = Vec::new();
     for of_port in rows.of_ports() {
@@ -472,7 +473,7 @@ fn runs_of(rows: &Arc<PortRows>, file: usize, selection: &Selection) -> Vec<KeyR
         };
         let mut from = of_port.start;
         while from < of_port.end {
-            // The rows of a file are in the order of time.
+            // Archives are in time order, so nearly always all rows of the port are one run.
             let some = from..of_port.end;
             let end = match rows.times().map(|times| &times[some.clone()]) {
                 Some(times) if !times.is_sorted() => some
@@ -482,7 +483,7 @@ fn runs_of(rows: &Arc<PortRows>, file: usize, selection: &Selection) -> Vec<KeyR
                     .unwrap_or(of_port.end),
                 _ => of_port.end,
             };
-            // So the needed rows are consecutive.
+            // The times of a run never decrease, so the needed rows are consecutive.
             let first = (from..end).find(|row| selection.needs(Type::Port, rows.ts(*row)));
             let last = (from..end).rfind(|row| selection.needs(Type::Port, rows.ts(*row)));
             if let (Some(first), Some(last)) = (first, last) {
@@ -499,8 +500,8 @@ fn runs_of(rows: &Arc<PortRows>, file: usize, selection: &Selection) -> Vec<KeyR
     runs
 }
 
-/// Folds runs in parallel. If more rows follow, the runs of the last key stay: the next rows can
-/// belong to the same port.
+/// Folds runs in parallel. If more rows follow, the runs of the last key are kept, because the
+/// next rows can belong to the same port.
 fn fold_runs<F: Fold>(
     shards: &mut [Shard<F>],
     runs: &mut [Vec<KeyRows>],

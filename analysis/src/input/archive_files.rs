@@ -1,4 +1,4 @@
-//! The files of archives: those that a time range needs, opened ahead of their use.
+//! The archive files that a time range needs, opened some hours ahead of their use.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -18,16 +18,16 @@ use crate::error::AnalysisError;
 use crate::path;
 use crate::record::Type;
 
-/// Largest number of hours whose files are open at a time.
+/// Max number of hours whose files are open at a time.
 const MOST_OPEN: usize = 8;
 
-/// What is not usual about the files of archives that were read.
+/// What was unusual about the archive files that were read.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ArchiveNotes {
-    /// Number of files without checksums, as earlier versions wrote them. Damage to them is not always
-    /// detected.
+    /// Number of files without checksums, which earlier versions wrote. Damage to such files is
+    /// not always detected.
     pub without_checksums: u64,
-    /// Names of columns that this version does not have. They were not read.
+    /// Names of columns that this version does not know, and therefore did not read.
     pub unknown_columns: BTreeSet<String>,
 }
 
@@ -51,16 +51,16 @@ pub(super) struct ArchiveFiles {
     archives: Vec<Archive>,
     /// Table and path of each file.
     pub(super) all: Vec<(TableName, PathBuf)>,
-    /// Numbers of the files of each hour that was not read yet.
+    /// For each hour that was not read yet, the indices of its files in `all`.
     pub(super) hours: BTreeMap<Hour, Vec<usize>>,
-    /// Files with the one-minute means of a file of `ports`, by the number of that file.
+    /// Files with one-minute means, by the index of the `ports` file that they summarize.
     minutes: BTreeMap<usize, PathBuf>,
-    /// Files that were opened for the next hours, by their paths.
+    /// Files that were opened ahead, by path.
     opened: FxHashMap<PathBuf, Arc<ArchiveFile>>,
 }
 
 impl ArchiveFiles {
-    /// Lists the files with `start` records of archives. They are used whatever their time.
+    /// Lists the files with `start` records. They are used whatever their time.
     ///
     /// # Errors
     /// Returns an error if a folder is not an archive or cannot be read.
@@ -101,7 +101,7 @@ impl ArchiveFiles {
     pub(super) fn add_between(&mut self, first: u64, last: u64) -> Result<(), AnalysisError> {
         let near = Hour::of(first)..=Hour::of(last);
         for archive in std::mem::take(&mut self.archives) {
-            // Numbers of the files of `ports`: those of the parts of hours, and files with other names.
+            // Indices of the `ports` files: parts of hours, and files with other names.
             let (mut parts, mut others) = (BTreeMap::new(), BTreeMap::new());
             for table in TableName::ALL
                 .into_iter()
@@ -122,7 +122,7 @@ impl ArchiveFiles {
                     Part::of(TableName::PortsMinute, hour, &file).and_then(|part| parts.get(&part));
                 match of_part.or_else(|| others.get(&hour)) {
                     Some(number) => drop(self.minutes.insert(*number, file)),
-                    // The records of this hour were removed.
+                    // Retention removed the records of this hour.
                     None => self.add(hour, TableName::PortsMinute, file),
                 }
             }
@@ -136,17 +136,16 @@ impl ArchiveFiles {
         self.all.push((table, file));
     }
 
-    /// Returns whether there is no archive.
     pub(super) const fn is_empty(&self) -> bool {
         self.archives.is_empty()
     }
 
-    /// Returns the size of all files in octets.
+    /// Returns the size of all files in bytes.
     pub(super) fn size(&self) -> u64 {
         (0..self.all.len()).map(|number| self.size_of(number)).sum()
     }
 
-    /// Returns the size of a file in octets.
+    /// Returns the size of a file in bytes.
     pub(super) fn size_of(&self, number: usize) -> u64 {
         std::fs::metadata(&self.all[number].1).map_or(0, |file| file.len())
     }
@@ -181,9 +180,9 @@ impl ArchiveFiles {
         longest.try_reduce(|| None, |a, b| Ok(a.max(b)))
     }
 
-    /// Opens the files of the next hours in parallel, if those of the next hour are not open yet: one
-    /// thread takes longer for the metadata of an hour than for a column of a row group. With
-    /// `is_coarse`, also opens the one-minute means.
+    /// Opens the files of the next hours in parallel, unless those of the next hour are open. One
+    /// thread would need longer to read the metadata of an hour than to read a column of a row
+    /// group. With `is_coarse`, the one-minute means are opened too.
     pub(super) fn open_ahead(&mut self, is_coarse: bool) {
         let is_open = |number: &usize| self.opened.contains_key(&self.all[*number].1);
         if self
@@ -204,14 +203,15 @@ impl ArchiveFiles {
             .flat_map(|number| [Some(&self.all[*number].1), minutes(number)])
             .flatten()
             .collect();
-        // A file that cannot be opened is opened again in its turn, which gives the error.
+        // A file that cannot be opened is tried again when it is its turn, and then reports the
+        // error.
         let opened = paths
             .into_par_iter()
             .filter_map(|path| Some((path.clone(), Arc::new(ArchiveFile::open(path).ok()?))));
         self.opened = opened.collect();
     }
 
-    /// Opens a file, unless it is open.
+    /// Returns the file, opened now if it was not opened ahead.
     pub(super) fn open(&self, path: &Path) -> Result<Arc<ArchiveFile>, StoreError> {
         match self.opened.get(path) {
             Some(file) => Ok(Arc::clone(file)),
@@ -219,7 +219,8 @@ impl ArchiveFiles {
         }
     }
 
-    /// Returns the file with the one-minute means of a file of `ports`, if both have the same records.
+    /// Returns the file with the one-minute means of a `ports` file, if it was made from the same
+    /// records.
     pub(super) fn current_minutes(&self, number: usize) -> Option<PathBuf> {
         let path = self.minutes.get(&number)?;
         let ports = self.open(&self.all[number].1).ok()?;

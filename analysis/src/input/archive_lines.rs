@@ -1,4 +1,4 @@
-//! The records of an archive as lines in the order of time.
+//! Returns the records of an archive as lines in time order.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,14 +14,14 @@ use super::archive_files::ArchiveNotes;
 use crate::error::AnalysisError;
 use crate::path;
 
-/// The lines of an archive, one hour after the other. The rows of one hour are in memory.
+/// The lines of an archive, hour by hour. Only the rows of one hour are in memory.
 pub(crate) struct ArchiveLines {
     /// Files of the hours that were not read yet.
     hours: BTreeMap<Hour, Vec<PathBuf>>,
     tables: Vec<Table>,
-    /// Time, table and row of each line of the hour, the latest first.
+    /// Time, table and row of each line of the hour, latest first.
     order: Vec<(u64, u32, u32)>,
-    /// What is not usual about the files.
+    /// What was unusual about the files.
     pub(crate) notes: ArchiveNotes,
 }
 
@@ -66,7 +66,7 @@ impl ArchiveLines {
                 .par_iter()
                 .map(ArchiveFile::read_all)
                 .collect::<Result<_, _>>()?;
-            // A `start` record is before the others of its time, as in a file.
+            // A `start` record comes before the other records of its time, as in a file of lines.
             self.tables
                 .sort_by_key(|table| (table.name() != TableName::Starts, table.name()));
             let rows = self.tables.iter().zip(0..).flat_map(|(table, number)| {

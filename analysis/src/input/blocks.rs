@@ -12,7 +12,7 @@ use super::limits;
 pub struct Blocks {
     text: Text,
     done: Arc<AtomicU64>,
-    /// The beginning of a line whose end was not read yet.
+    /// The beginning of a line whose end has not been read.
     rest: Vec<u8>,
     next_line: u64,
     is_at_end: bool,
@@ -46,14 +46,14 @@ impl Blocks {
         })
     }
 
-    /// Returns the number of octets that were read from the disk.
+    /// Returns the number of bytes that were read from the disk.
     pub fn done(&self) -> u64 {
         self.done.load(Ordering::Relaxed)
     }
 
     /// Reads the next block. Returns `None` at the end of the file. A line that is too long for a
-    /// record ends its block, and its remainder is the first line of the next block: both parts are
-    /// no records.
+    /// record is split: its beginning ends this block, its remainder opens the next one, and
+    /// neither is a record.
     ///
     /// # Errors
     /// Returns the error of the operating system or of zstd.

@@ -1,5 +1,6 @@
-//! Limits of the numbers of names in an input. Memory depends on the numbers of ports, devices and
-//! samplers, so an input with more of them than any fabric is not evaluated completely.
+//! Limits the number of different names in an input. Memory grows with the number of ports,
+//! devices and samplers, so an input that names more of them than any fabric has is not evaluated
+//! completely.
 
 use std::hash::Hash;
 
@@ -9,22 +10,22 @@ use super::key::Key;
 use super::limits;
 use crate::record::Record;
 
-/// The names in the records of a part so far.
+/// The names in the records of a shard so far.
 #[derive(Debug, Default)]
 pub(super) struct Bounds {
     keys: FxHashSet<Key>,
     devices: FxHashSet<u64>,
     devices_of_histograms: FxHashSet<u64>,
     samplers: FxHashSet<Box<str>>,
-    /// Kinds of devices of histograms.
+    /// Device kinds of histograms.
     kinds: FxHashSet<Box<str>>,
-    /// Name of the last sampler.
+    /// Name of the last sampler, which most records repeat.
     last: Box<str>,
 }
 
 impl Bounds {
-    /// Adds the names of a record. If the record has a new name beyond a limit, returns a
-    /// description of the limit.
+    /// Adds the names of a record. If a new name exceeds a limit, returns a description of this
+    /// limit.
     pub(super) fn check(&mut self, key: Key, record: &Record<'_>) -> Result<(), String> {
         if !self.keys.contains(&key) {
             add(
@@ -72,7 +73,8 @@ impl Bounds {
     }
 }
 
-/// Adds a value. Returns a description of the limit if the value is new and `most` are known.
+/// Adds a value. If it is new and there are `most` values already, returns a description of the
+/// limit.
 fn add<T: Eq + Hash>(
     known: &mut FxHashSet<T>,
     value: T,
@@ -90,7 +92,7 @@ fn add<T: Eq + Hash>(
     }
 }
 
-/// Adds a name. Allocates memory only for a new name.
+/// Adds a name, and allocates memory only for a new one.
 fn add_name(
     known: &mut FxHashSet<Box<str>>,
     name: &str,

@@ -1,8 +1,8 @@
-//! Continues the records of an archive with records that are in memory, as one sequence.
+//! Continues the records of an archive with records in memory, as one sequence.
 //!
-//! The state of each port continues behind its last record in the archive: the last readings of its
-//! counters, the time that other samplers describe, and the records that wait for another sampler. So
-//! the result is the same as if all records were in the archive.
+//! The state of each port carries over from its last record in the archive: the last readings of
+//! its counters, the time that other samplers describe, and the records that wait for another
+//! sampler. The result is therefore the same as if all records were in the archive.
 
 use std::path::Path;
 
@@ -19,21 +19,21 @@ use crate::error::AnalysisError;
 use crate::ports::PortKey;
 use crate::record::{Record, Type};
 
-/// Records in memory.
+/// Records in memory, which continue those of an archive.
 pub trait Later: Sync {
     /// Returns the ports with records.
     fn ports(&self) -> Vec<PortKey>;
 
-    /// Calls `add` once with the records of a port, in any order. Those that are not later than the
-    /// last record of this port in the archive are left out.
+    /// Calls `add` once with the records of a port, in any order. Records that are not later than
+    /// the last one of this port in the archive are ignored.
     fn records(&self, key: PortKey, add: &mut dyn FnMut(Vec<Record<'_>>));
 
     /// Returns the events of ports and devices that are not in the archive, in any order.
     fn events(&self) -> Vec<Record<'_>>;
 }
 
-/// Folds the records of an archive, and then those in memory. `from` and `to` are the time range, as in
-/// [`Inputs`](super::Inputs). Also returns what is not usual about the files of the archive.
+/// Folds the records of an archive, and then those in memory. `from` and `to` are the time range,
+/// as in [`Inputs`](super::Inputs). Also returns what was unusual about the archive files.
 ///
 /// # Errors
 /// Returns an error if a file of the archive is unreadable.
@@ -77,7 +77,7 @@ fn add_later<F: Fold>(shards: &mut [Shard<F>], later: &dyn Later, selection: &Se
             .guid
             .filter(|_| selection.needs(Type::Event, event.ts))
         {
-            // All events of a device belong to the part of its ports.
+            // All events of a device belong to the shard of its ports.
             events[Key::of_port(guid, PortNum(0)).shard()].push(record);
         }
     }
@@ -92,7 +92,7 @@ fn add_later<F: Fold>(shards: &mut [Shard<F>], later: &dyn Later, selection: &Se
                     |record: &mut Record<'_>| place(record) == (Some(key.0), Some(key.1));
                 let mut of_port: Vec<Record<'_>> = events.extract_if(.., is_of_port).collect();
                 later.records(key, &mut |records| {
-                    // Both kinds of records live as long as this call.
+                    // The records of both sources live as long as this call.
                     let all = records.into_iter().chain(of_port.drain(..)).collect();
                     shard.continue_port(Key::of_port(key.0, key.1), all, selection);
                 });
@@ -109,7 +109,7 @@ fn add_later<F: Fold>(shards: &mut [Shard<F>], later: &dyn Later, selection: &Se
         });
 }
 
-/// Returns device and port of an event.
+/// Returns the device and the port of an event.
 fn place(record: &Record<'_>) -> (Option<ibnet_record::types::Guid>, Option<PortNum>) {
     if let Record::Event(event) = record {
         (event.guid, event.port)

@@ -1,11 +1,11 @@
-//! Counters at the edges of the selected time.
+//! Values of counters at the edges of the selected time range.
 //!
-//! An edge of the selected time lies between two readings of a counter. The value at the edge is
-//! interpolated, as [`Interval::grown`] states. A [`Fold`](super::Fold) gets this value in a record
-//! that has only counters. So the increase over the selected time is the increase from edge to
-//! edge. The increases over the parts of a time range add up to the increase over the whole range.
-//! If the counter was reset between the two readings, the value at the edge is that of the earlier
-//! reading.
+//! An edge usually lies between two readings of a counter, so the value at the edge is
+//! interpolated ([`Interval::grown`]). A [`Fold`](super::Fold) gets this value in a record that
+//! has only counters, which makes the increase over the time range the increase from edge to
+//! edge. As a consequence, the increases over the parts of a range add up to the increase over
+//! the whole range. If the counter was reset between the two readings, the value at the edge is
+//! that of the earlier reading.
 
 use super::run::Run;
 use super::selection::Selection;
@@ -13,7 +13,7 @@ use crate::ports::DATA_COUNTERS;
 use crate::rates::{LastReading, Slots};
 use crate::record::{Interval, Port, Record, Value};
 
-/// Last readings of the counters of a port before an edge.
+/// Last readings of the counters of a port before each edge.
 #[derive(Debug, Default)]
 pub(super) struct Edges {
     /// Last readings before the start of the time range.
@@ -32,8 +32,8 @@ struct Reading {
 }
 
 impl Reading {
-    /// Returns whether the counter was reset before its next value. If it is saturated, it was
-    /// cleared.
+    /// Returns whether the counter was reset before its next value. A saturated counter that
+    /// decreases was cleared, which is no reset.
     fn is_before_reset(&self, after: &Value) -> bool {
         match (&self.value, after) {
             _ if self.is_saturated => false,
@@ -48,12 +48,12 @@ impl Reading {
 }
 
 impl Edges {
-    /// Returns whether no counter waits for its first reading in the time range.
+    /// Returns whether every counter has had its first reading in the time range.
     pub(super) const fn is_past_start(&self) -> bool {
         self.from.is_empty()
     }
 
-    /// Adds many records, which are within the time range and not close to its end.
+    /// Adds many records within the time range that are not close to its end.
     pub(super) fn add_run(&mut self, run: &Run<'_>) {
         let last = run.rows().rev().take(2);
         last.rev().for_each(|row| {
@@ -62,8 +62,8 @@ impl Edges {
         });
     }
 
-    /// Cuts a record to the time range. Calls `put` with the interpolated counters at the edges.
-    /// Also calls `put` with the record, if a part of its time or its reading is within the range.
+    /// Cuts a record to the time range. Calls `put` with the interpolated counters at the edges,
+    /// and with the record itself if its reading or a part of its time is within the range.
     pub(super) fn cut(
         &mut self,
         record: &mut Record<'_>,
@@ -98,11 +98,12 @@ impl Edges {
             if !has_time {
                 return;
             }
-            // The counters were read after the time range.
+            // The counters were read after the end of the time range.
             port.counters.clear();
             port.ts = ts.min(to);
         } else if had_time && !has_time && ts > from {
-            // The earlier part of a shortened interval: only the counters were read in the range.
+            // What is left of a shortened interval lies before the time range: only the counters
+            // of the record are within the range, its rates are not.
             port.is_edge = true;
         }
         put(record);
@@ -126,9 +127,8 @@ fn remember(readings: &mut Vec<Reading>, record: &Port<'_>) {
 }
 
 /// Computes the values at an edge for the counters of this record that were also read before the
-/// edge, and calls `put` with them: first the counters without a gap or a reset between the two
-/// readings, then the others. It removes these counters from `readings`, so each counter is used
-/// once.
+/// edge. Calls `put` with those without a gap or a reset between the two readings, and then with
+/// the others. Removes them from `readings`, so that each reading is used once.
 fn at_edge(
     readings: &mut Vec<Reading>,
     edge: u64,
@@ -172,8 +172,9 @@ fn at_edge(
                 }
             }
             counters.push((*name, at_edge));
-            // A value between two readings is not known if one of them is not. Octets of both
-            // directions are not known around a reset; increases of errors count where they were read.
+            // An interpolated value is unknown if one of the two readings is. Around a reset, the
+            // bytes of both directions are unknown, but an increase of errors counts where it was
+            // read.
             if reading.is_saturated
                 || record.is_saturated(name)
                 || is_reset && DATA_COUNTERS.contains(name)
@@ -191,7 +192,7 @@ fn at_edge(
     }
 }
 
-/// Fills the elements of an array that are full in a reading, so that they are the largest ones.
+/// Sets those elements of an array to the max that are full (saturated) in a reading.
 fn fill(at_edge: &mut Value, reading: &Value) {
     if let (Value::Many(elements), Value::Many(read)) = (at_edge, reading) {
         let full = read.iter().max();

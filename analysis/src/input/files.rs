@@ -1,4 +1,4 @@
-//! The files of an input: names, order, decompression.
+//! The files of an input: their names, order and decompression.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};
@@ -13,13 +13,13 @@ use crate::error::AnalysisError;
 use crate::path;
 use crate::record::{Head, Record, Type};
 
-/// First octets of a file compressed by zstd (RFC 8878, 3.1.1).
+/// First bytes of a file compressed by zstd (RFC 8878, 3.1.1).
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
 /// The decompressed text of a file.
 pub(crate) type Text = Box<dyn Read + Send>;
 
-/// Properties of a file that its first lines show.
+/// What the first lines of a file show.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct FirstLines {
     /// Time of the first record. `None` without a record.
@@ -28,11 +28,11 @@ pub(crate) struct FirstLines {
     pub(crate) interval_ns: Option<u64>,
 }
 
-/// Ending of a file that another process still writes or compresses.
+/// Suffix of a file that another process is still writing or compressing.
 const PARTIAL: &str = ".part";
 
-/// Expands an argument. If a file with this name exists, the argument is this file. Otherwise the
-/// argument is a pattern. A pattern matches files in progress only if it has their ending.
+/// Expands an argument: the file of this name if there is one, otherwise a pattern. A pattern
+/// matches unfinished files only if it contains their suffix.
 pub(crate) fn expand(pattern: &Path) -> Result<Vec<PathBuf>, AnalysisError> {
     let text = pattern.to_string_lossy();
     if path::is_stdin(pattern) || pattern.exists() || !text.contains(['*', '?', '[']) {
@@ -90,7 +90,7 @@ pub(crate) fn first_lines(file: &Path) -> FirstLines {
     found
 }
 
-/// Opens a file, decompresses it if necessary, and counts the octets read from the disk.
+/// Opens a file, decompresses it if necessary, and counts the bytes read from the disk.
 pub(crate) fn open(path: &Path) -> io::Result<(Text, Arc<AtomicU64>)> {
     let file: Text = if path::is_stdin(path) {
         Box::new(io::stdin())
@@ -149,7 +149,6 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    /// Opens a file.
     pub(crate) fn open(file: &Path) -> io::Result<Self> {
         Ok(Self {
             text: BufReader::new(open(file)?.0),
@@ -157,9 +156,9 @@ impl Lines {
         })
     }
 
-    /// Reads the next line without its line feed. Returns false at the end of the file. A line that
-    /// is longer than [`LINE`](ibnet_record::limits::LINE) is cut to that length, and the remainder
-    /// is skipped.
+    /// Reads the next line without its line feed. Returns false at the end of the file. A line
+    /// longer than [`LINE`](ibnet_record::limits::LINE) is cut to that length, and its remainder is
+    /// skipped.
     pub(crate) fn read(&mut self, line: &mut Vec<u8>) -> io::Result<bool> {
         match read_line(&mut self.text, line) {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {

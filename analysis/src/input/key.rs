@@ -7,8 +7,8 @@ use ibnet_record::types::{Guid, PortNum};
 use super::limits;
 use crate::record::{Event, PortHead, Record, Type};
 
-/// The key of a port, or the type of a record without a port. All records with equal keys are
-/// folded together, in the order of time.
+/// Port of a record, or type of a record without a port. All records with equal keys are folded
+/// together in time order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub(super) struct Key {
     guid: u64,
@@ -18,8 +18,8 @@ pub(super) struct Key {
 impl Key {
     const NO_PORT: u16 = 256;
 
-    /// Returns the number of the part of all keys to which this key belongs. All ports of a device
-    /// belong to one part, so that no part has a copy of the state of a device.
+    /// Returns the index of the shard of this key. All ports of a device belong to one shard, so
+    /// the state of a device exists only once.
     pub(super) fn shard(self) -> usize {
         (rustc_hash::FxBuildHasher.hash_one(self.guid) % limits::SHARDS as u64) as usize
     }
@@ -34,7 +34,6 @@ impl Key {
         Self { guid, port: 0 }
     }
 
-    /// Returns the key of a port.
     pub(super) fn of_port(guid: Guid, port: PortNum) -> Self {
         Self {
             guid: guid.0,
@@ -42,7 +41,6 @@ impl Key {
         }
     }
 
-    /// Returns the key of a line.
     pub(super) fn of(line: &[u8], kind: Type) -> Result<Self, serde_json::Error> {
         match kind {
             Type::Port => {

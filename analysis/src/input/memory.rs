@@ -8,12 +8,12 @@ use super::selection::Selection;
 use super::shard::{fold_sorted, put};
 use crate::record::{Port, Record};
 
-/// Folds all records and events of one port. They can be in any order, and of any number of
-/// samplers. `from` and `to` are the time range, as in [`Inputs`](super::Inputs).
+/// Folds all records and events of one port, in any order and from any number of samplers. `from`
+/// and `to` are the time range, as in [`Inputs`](super::Inputs).
 ///
-/// The fold gets what it would get if the records were read from files with
-/// [`read`](super::read). Records up to [`REACH_NS`] before and after the time range determine the
-/// counters at its edges, so they belong to `records`.
+/// The fold gets the same records as if [`read`](super::read) had read them from files. Records
+/// up to [`REACH_NS`] before and after the time range determine the counters at its edges, so
+/// `records` must contain them.
 pub fn fold_port<'a, F: Fold>(
     records: Vec<Record<'a>>,
     from: Option<u64>,

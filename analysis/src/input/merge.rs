@@ -1,20 +1,21 @@
-//! Merges the records of all samplers of a port, so that each time has only one value.
+//! Merges the records of all samplers of a port, so that each point in time has only one value.
 //!
-//! The records of a port arrive here in the order of their times. These rules apply:
+//! The records of a port arrive here in time order, and these rules apply:
 //!
-//! - Two records are copies if they have the same `sampler`, and the same `ts` or the same `slot`.
-//!   Only the first of them counts.
+//! - Two records are copies if they have the same `sampler`, and the same `ts` or the same
+//!   `slot`. Only the first of them counts.
 //! - If an earlier record of another sampler describes a part of the interval of a record, the
-//!   interval is shortened by this part. A record whose interval is covered completely is dropped.
-//!   The intervals of one sampler are not changed. They overlap, or leave a short time between them,
-//!   only by the jitter of the replies. Together they are as long as the time between the readings.
+//!   interval is shortened by this part; if it describes all of it, the record is dropped.
+//!   Intervals of the same sampler stay as they are. They can overlap, or leave a short time
+//!   between them, only by the jitter of the replies, and together they are as long as the time
+//!   between the readings.
 //! - A record of a secondary waits for the next record of the primary, and gets only the time
-//!   before the interval of that record. If no primary answers, the secondary fills the gap. The
-//!   short time between two intervals of the primary is no gap. A record of a secondary without
-//!   rates has no time. Its counters count if the primary has no answer.
+//!   before the interval of that record. The secondary thus fills the gap if no primary answers.
+//!   The short time between two intervals of the primary is no gap. A record of a secondary
+//!   without rates describes no time, and its counters count only if the primary has no answer.
 //! - If the query of a record began before the reply to another sampler arrived, the order of the
-//!   two readings is not known. The counters of the later record are then left out, because a
-//!   counter could seem to decrease.
+//!   two readings is unknown. A counter could then seem to decrease, so the counters of the later
+//!   record are left out.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -26,13 +27,12 @@ use crate::record::{Interval, Port, Record, Type};
 /// Numbers of port records that were left out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Dropped {
-    /// Copies of another record.
+    /// Copies of other records.
     pub(super) copies: u64,
-    /// Records whose time another sampler describes.
+    /// Records whose whole time another sampler describes.
     pub(super) covered: u64,
 }
 
-/// Source of a record.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Source<'a> {
     Line(&'a [u8]),
@@ -45,7 +45,6 @@ impl<'a> Source<'a> {
         matches!(self, Self::Row(rows, _) if rows.are_minutes())
     }
 
-    /// Returns the record as a line.
     pub(super) fn line(&self) -> Cow<'a, [u8]> {
         match self {
             Self::Line(line) => Cow::Borrowed(line),
@@ -54,13 +53,13 @@ impl<'a> Source<'a> {
     }
 }
 
-/// A record that can be read again later.
+/// A record that waits, in a form from which it can be read again.
 pub(super) trait Kept {
-    /// Reads the record. Returns `None` if this is not possible.
+    /// Reads the record. Returns `None` if it cannot be parsed.
     fn port(&self, with_counters: bool) -> Option<Port<'_>>;
 }
 
-/// The line of a record. The reader of files keeps only the lines of records that wait.
+/// The line of a record. For files, only the lines of waiting records are kept.
 impl Kept for Box<[u8]> {
     fn port(&self, with_counters: bool) -> Option<Port<'_>> {
         let record = if with_counters {
@@ -75,25 +74,25 @@ impl Kept for Box<[u8]> {
     }
 }
 
-/// A record whose texts are in memory for long enough.
+/// A record whose strings stay in memory for long enough.
 impl Kept for Port<'_> {
     fn port(&self, _: bool) -> Option<Port<'_>> {
         Some(self.clone())
     }
 }
 
-/// The records of a port so far.
+/// What is merged of a port so far.
 #[derive(Debug)]
 pub(super) struct PortMerge<K> {
-    /// Two times: until the first one, earlier records describe the data rates. Until the second
-    /// one, they describe the blocked share.
+    /// Time until which earlier records describe the data rates, and time until which they
+    /// describe the blocked share.
     covered: [u64; 2],
-    /// Whether the record with each of these times is of the last sampler.
+    /// For both times, whether the record that ends there is of the last sampler.
     is_own: [bool; 2],
     last: Option<Last>,
     /// Time of the last record of a primary, and the time between its last two records.
     primary: Option<(u64, u64)>,
-    /// Time of the last record of a primary with an answer.
+    /// Time of the last record of a primary in which the device answered.
     answer_ts: Option<u64>,
     /// Records of a secondary that wait.
     held: VecDeque<Held<K>>,
@@ -130,7 +129,7 @@ struct Held<K> {
 }
 
 impl PortMerge<Box<[u8]>> {
-    /// Returns the same state with parsed records.
+    /// Returns the same state with its waiting records parsed.
     pub(super) fn borrowed(&self, with_counters: bool) -> PortMerge<Port<'_>> {
         let held = self.held.iter().filter_map(|held| {
             let Held {
@@ -154,7 +153,6 @@ impl PortMerge<Box<[u8]>> {
         }
     }
 
-    /// Returns the time of the latest record so far.
     pub(super) fn last_ts(&self) -> Option<u64> {
         let used = self.last.as_ref().map(|last| last.ts);
         used.max(self.primary.map(|(ts, _)| ts))
@@ -162,12 +160,12 @@ impl PortMerge<Box<[u8]>> {
     }
 }
 
-/// Assumed time between two records of a primary until there are two of them.
+/// Assumed time between two records of a primary, until there are two of them.
 const USUAL_STEP_NS: u64 = 1_000_000_000;
 
 impl<K: Kept> PortMerge<K> {
-    /// Adds a record. Calls `put` for each record that is now final: it waits for no other record.
-    /// `keep` returns the record in a form that can be read again later.
+    /// Adds a record. Calls `put` for each record that is now final, because it waits for no
+    /// other one. `keep` converts a record to a form that can be read again later.
     pub(super) fn add<'a>(
         &mut self,
         record: &mut Record<'a>,
@@ -184,7 +182,7 @@ impl<K: Kept> PortMerge<K> {
                 ts: now,
                 length_ns: port.time.map_or(0, Interval::length_ns),
             });
-            // The primary has not answered for two intervals, or has no records at all.
+            // The primary has been silent for two intervals, or has no records at all.
             let is_due = |held: &Held<K>| held.ts.saturating_add(2 * held.length_ns) < now;
             while self.held.front().is_some_and(is_due) || self.held.len() > limits::HELD {
                 self.release_first([u64::MAX; 2], with_counters, dropped, put);
@@ -220,8 +218,8 @@ impl<K: Kept> PortMerge<K> {
         self.use_record(record, [u64::MAX; 2], dropped, put);
     }
 
-    /// Returns whether the last record that was used is one of the same sampler, and no record waits.
-    /// Further records of a primary of this sampler are then used as they are.
+    /// Returns whether the last record came from this sampler and no record waits. Further
+    /// records of this sampler, if it is a primary, are then used unchanged.
     pub(super) fn is_only(&self, sampler: &str) -> bool {
         self.held.is_empty()
             && self
@@ -230,8 +228,8 @@ impl<K: Kept> PortMerge<K> {
                 .is_some_and(|last| *last.sampler == *sampler)
     }
 
-    /// Continues after records of the last sampler, a primary, that were used as they are. `ends` are
-    /// the ends of their times. `before` and `ts` are the times of the last two of them.
+    /// Continues after records of the last sampler, a primary, that were used unchanged. `ends`
+    /// are the ends of their times, `before` and `ts` the times of the last two of them.
     pub(super) fn continue_after(
         &mut self,
         ends: [u64; 2],
@@ -275,8 +273,8 @@ impl<K: Kept> PortMerge<K> {
         let Some(port) = held.record.port(with_counters) else {
             return;
         };
-        // A record of a secondary without rates is not needed while the primary answers. Without an
-        // answer, it is not needed while the primary has records.
+        // A secondary's record without rates is not needed while the primary answers; and if it
+        // has no answer either, it is not needed while the primary has records.
         let is_idle = port.time.is_none() && port.blocked_time.is_none();
         let is_recent = self.primary.is_some_and(|(ts, step)| {
             let of = if port.answered() {
@@ -293,7 +291,8 @@ impl<K: Kept> PortMerge<K> {
         }
     }
 
-    /// Takes the ends of the times of a record that is used. An end of 0 means that it has no time.
+    /// Notes the ends of the times of a used record. An end of 0 means that the record has no
+    /// time.
     fn cover(&mut self, ends: [u64; 2], is_other: bool) {
         for ((covered, is_own), end) in self.covered.iter_mut().zip(&mut self.is_own).zip(ends) {
             *is_own = end > 0 || (*is_own && !is_other);

@@ -1,11 +1,11 @@
-//! Reads recorded lines of any total size, and merges the recordings of all samplers in time.
+//! Reads recordings of any total size, and merges the recordings of all samplers in time.
 //!
-//! All files are read together, each in chunks of whole lines, so that they advance through the
-//! recorded time at the same pace. The lines of a port are sorted by time and merged: copies are
-//! dropped, and intervals of different samplers are shortened until they do not overlap
-//! (`merge`). The order of the files and of their lines does not matter. Ports are divided into a
-//! fixed number of parts, and the parts are folded in parallel. So the result does not depend on
-//! the number of threads. `limits` lists the limits of memory.
+//! All files are read together, in chunks of whole lines, at the same pace through the recorded
+//! time. The lines of a port are sorted by time and merged (`merge`): copies are dropped, and
+//! intervals of different samplers are shortened until they do not overlap. The order of the
+//! files and of their lines therefore does not matter. Ports are divided into a fixed number of
+//! shards, which are folded in parallel, so the result does not depend on the number of threads
+//! either. `limits` lists the limits of memory.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -48,54 +48,54 @@ use self::stream::{Stream, joined};
 
 /// A state that is built from records one after the other.
 ///
-/// All records and events of a port go to one state, in the order of time, without copies. Their
-/// [`time`](crate::record::Port::time)s are within the selected time range. The times of records of
-/// different samplers do not overlap. All records without a port and of one type go to one state,
-/// in the order of time, without copies.
+/// All records and events of a port go to one state, in time order and without copies. Their
+/// [`time`](crate::record::Port::time)s are cut to the selected time range, and the times of
+/// different samplers do not overlap. Records without a port go to one state for each type, also
+/// in time order and without copies.
 pub trait Fold: Clone + Send {
-    /// Returns whether the fold uses records of this type. Records of other types are counted but
-    /// not parsed.
+    /// Returns whether the fold uses records of this type. Other types are counted but not
+    /// parsed.
     fn uses(&self, _kind: Type) -> bool {
         true
     }
 
-    /// Returns whether the fold uses the counters of port records. Parsing is faster without them.
-    /// With counters, the fold gets records with [`is_edge`](crate::record::Port::is_edge) at the
-    /// edges of the selected time.
+    /// Returns whether the fold uses the counters of port records; parsing is faster without
+    /// them. With counters, the fold also gets records with
+    /// [`is_edge`](crate::record::Port::is_edge) at the edges of the selected time range.
     fn uses_counters(&self) -> bool {
         true
     }
 
-    /// Returns the names of the fields of port records that the fold uses, or `None` for all of them.
-    /// In the records of an archive, the other fields have default values. Fields that say when and
-    /// by which sampler the port was queried are always present.
+    /// Returns the names of the port record fields that the fold uses, or `None` for all of them.
+    /// If the record comes from an archive, its other fields have default values, except those
+    /// that show when and by which sampler the port was queried.
     fn fields(&self) -> Option<Vec<String>> {
         None
     }
 
-    /// Returns the hosts whose ports the fold uses, with the peers of these ports. `None` means all
-    /// ports. The records of other ports are then not read from an archive.
+    /// Returns the hosts whose ports, and the peers of these ports, the fold uses; `None` for all
+    /// ports. Records of other ports are then not read from an archive.
     fn hosts(&self) -> Option<&Hosts> {
         None
     }
 
-    /// Returns whether the fold needs no times shorter than a minute, if the records cover `length_ns`.
-    /// It then gets one-minute means from an archive.
+    /// Returns whether the fold can do without times shorter than a minute if the records cover
+    /// `length_ns`. It then gets one-minute means from an archive.
     fn takes_minutes(&self, _length_ns: u64) -> bool {
         false
     }
 
-    /// Returns whether the fold has [`add_run`](Self::add_run).
+    /// Returns whether the fold implements [`add_run`](Self::add_run).
     fn takes_runs(&self) -> bool {
         false
     }
 
-    /// Adds many records of a port at once. The result is the same as with [`add`](Self::add) for each
-    /// record.
+    /// Adds many records of a port at once, with the same result as [`add`](Self::add) for each
+    /// of them.
     fn add_run(&mut self, _run: &Run<'_>) {}
 
-    /// Returns whether the fold evaluates the queries of each sampler, not the ports. It then also
-    /// gets records whose time another record describes. Only copies are dropped.
+    /// Returns whether the fold evaluates the queries of each sampler instead of the ports. It
+    /// then also gets records whose time another record describes; only copies are dropped.
     fn uses_every_query(&self) -> bool {
         false
     }
@@ -103,14 +103,14 @@ pub trait Fold: Clone + Send {
     /// Adds one record.
     fn add(&mut self, record: &Record<'_>);
 
-    /// Merges the state that was built from other ports.
+    /// Merges a state that was built from other ports.
     fn merge(&mut self, other: Self);
 }
 
 /// The files to read and the time range.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Inputs {
-    /// Files and archives without repetitions. `-` is standard input; a folder is an archive.
+    /// Files and archives, each once. `-` is standard input; a folder is an archive.
     pub files: Vec<PathBuf>,
     /// Start of the time range in nanoseconds since 1970, inclusive. `start` records are used
     /// whatever their time.
@@ -125,27 +125,27 @@ pub struct Inputs {
 pub struct ReadSummary {
     /// Number of lines that are not blank.
     pub lines: u64,
-    /// Number of lines that are not records.
+    /// Number of lines that are no records.
     pub invalid: u64,
-    /// The first line that is not a record.
+    /// The first line that is no record.
     pub first_invalid: Option<InvalidLine>,
     /// Number of records that are copies of another record.
     pub copies: u64,
-    /// Number of port records whose time the records of another sampler describe.
+    /// Number of port records whose whole time the records of another sampler describe.
     pub covered: u64,
     /// Files that were not read completely.
     pub incomplete: Vec<IncompleteFile>,
-    /// Number of hours of archives of which one-minute means were read, and number of all hours of
-    /// archives with port records.
+    /// Number of archive hours that were read as one-minute means, and number of all archive
+    /// hours with port records.
     pub minute_hours: (u64, u64),
-    /// What is not usual about the files of archives.
+    /// What was unusual about the archive files.
     pub archive: ArchiveNotes,
-    /// Time that the records describe within the time range, without `start` records: start and end
-    /// in nanoseconds since 1970.
+    /// Time within the time range that the records describe, without `start` records: start and
+    /// end in nanoseconds since 1970.
     pub span: Option<(u64, u64)>,
 }
 
-/// A line that is not a record.
+/// A line that is no record.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct InvalidLine {
     /// Path of the file.
@@ -165,12 +165,12 @@ pub struct IncompleteFile {
     pub fault: FileFault,
 }
 
-/// A fault of a file. It causes only a warning, because other files have records.
+/// A fault of a file. It is only a warning, because other files have records.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum FileFault {
     /// The compressed data ends in the middle of a frame.
     Cut,
-    /// The file has no record. The value is the fault of the first line, or `None` if the file is
+    /// The file has no record. The value is what is wrong with its first line, or `None` if it is
     /// empty.
     NoRecord(Option<String>),
 }
@@ -194,8 +194,8 @@ impl fmt::Display for IncompleteFile {
 }
 
 impl Inputs {
-    /// Expands the arguments of a command. If a file with the name of an argument exists, the
-    /// argument is this file. Any other argument is a pattern.
+    /// Expands the arguments of a command: an argument is the file of this name if there is one,
+    /// otherwise a pattern.
     ///
     /// # Errors
     /// Returns an error if a pattern is malformed or matches no file.
@@ -204,7 +204,7 @@ impl Inputs {
         let mut known = rustc_hash::FxHashSet::default();
         for pattern in patterns {
             for file in files::expand(pattern)? {
-                // A file that is given twice, or matches two patterns, is read once.
+                // A file that is given twice or matches two patterns is read once.
                 if known.insert(std::fs::canonicalize(&file).unwrap_or_else(|_| file.clone())) {
                     files.push(file);
                 }
@@ -217,8 +217,8 @@ impl Inputs {
         })
     }
 
-    /// Returns the size of all files in octets, and of the hours of archives that the time range needs.
-    /// Pipes and files that cannot be read have no size.
+    /// Returns the size in bytes of all files, and of those archive hours that the time range
+    /// needs. Pipes and unreadable files count as 0.
     pub fn size(&self) -> u64 {
         let (first, last) = (
             self.from.unwrap_or(0).saturating_sub(limits::REACH_NS),
@@ -248,8 +248,8 @@ pub fn read<F: Fold>(inputs: &Inputs, empty: &F) -> Result<(F, ReadSummary), Ana
     read_with_progress(inputs, empty, &|_, _| {})
 }
 
-/// Folds all records of the inputs. Calls `progress` from time to time with the octets that were
-/// read so far and with the size of all files in octets.
+/// Folds all records of the inputs. Calls `progress` from time to time with the bytes read so far
+/// and the size of all files in bytes.
 ///
 /// # Errors
 /// Returns an error if a file is unreadable, or if no file has a record.
@@ -296,8 +296,8 @@ pub fn read_with_progress<F: Fold>(
     )? {
         Some(shards) => shards,
         None => {
-            // The lines of a file are not in the order of time. All such files are found and sorted
-            // before the reading starts again.
+            // At least one file is not in time order. All such files are found and sorted, and
+            // then the reading starts again.
             streams.par_iter_mut().try_for_each(|stream| {
                 stream
                     .restart()
@@ -320,7 +320,7 @@ pub fn read_with_progress<F: Fold>(
         .iter_mut()
         .map(|shard| std::mem::take(&mut shard.counts))
         .collect();
-    // The files of an archive that are outside of the time range can have records.
+    // Archive files outside the time range were not opened, and can have records.
     let has_record = selection.is_range && !left.files.is_empty();
     Ok((
         merged(shards, empty),
@@ -328,7 +328,6 @@ pub fn read_with_progress<F: Fold>(
     ))
 }
 
-/// Merges the folds of all parts.
 fn merged<F: Fold>(shards: Vec<Shard<F>>, empty: &F) -> F {
     let all = shards
         .into_iter()
@@ -340,7 +339,7 @@ fn merged<F: Fold>(shards: Vec<Shard<F>>, empty: &F) -> F {
     all.unwrap_or_else(|| empty.clone())
 }
 
-/// Returns the error for a file that was in the order of time when it was checked.
+/// Returns the error for a file that was in time order when it was checked, but is no longer.
 fn changed(streams: &[Stream]) -> AnalysisError {
     let stream = streams.iter().find(|stream| stream.is_disordered);
     let name = stream
@@ -359,8 +358,8 @@ fn unreadable(stream: &Stream, source: std::io::Error) -> AnalysisError {
     }
 }
 
-/// Folds all streams and archives; returns `None` if a stream is not in the order of time. Calls
-/// `add_later` before the records that wait for another sampler are used.
+/// Folds all streams and archives. Returns `None` if a stream is not in time order. Calls
+/// `add_later` before the last waiting records of secondaries are used.
 fn fold_streams<F: Fold>(
     streams: &mut [Stream],
     archives: &mut Archives,
@@ -374,7 +373,8 @@ fn fold_streams<F: Fold>(
         .collect();
     let mut chunks = Chunks::default();
     loop {
-        // All lines before this time were read. They are folded while the next chunks are read.
+        // All lines before this time have been read, so they can be folded while the next chunks
+        // are read.
         let before = streams.iter().filter_map(Stream::watermark).min();
         if let Some(start) = archives
             .watermark()
@@ -424,7 +424,7 @@ fn fold_streams<F: Fold>(
     Ok(Some(shards))
 }
 
-/// Reads a chunk of each stream that has not advanced as far as the others.
+/// Reads a chunk of each stream that is behind the others.
 fn read_round(
     streams: &mut [Stream],
     selection: &Selection,
@@ -436,7 +436,7 @@ fn read_round(
     else {
         return Ok(Vec::new());
     };
-    // Streams that will soon be the least advanced ones are read too.
+    // Streams that would soon be behind are read too.
     let behind = last
         .watermark()
         .map(|watermark| watermark.saturating_add(last.reached_ns / 2));
@@ -459,8 +459,8 @@ fn read_round(
         .collect()
 }
 
-/// Sums the counts of all files and parts. `has_record` is true if there are records in files that were
-/// not opened.
+/// Sums the counts of all files and shards. `has_record` is true if files that were not opened
+/// can have records.
 fn summary(
     streams: Vec<Stream>,
     archives: Archives,

@@ -1,4 +1,4 @@
-//! Port records from the rows of an archive.
+//! Builds port records from the rows of an archive.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -19,28 +19,28 @@ use super::varied::{changes, varied};
 use crate::hosts::Hosts;
 use crate::record::{Port, ReadPort, Value};
 
-/// Rows of a row group with port records.
+/// Rows of a row group of the table `ports`.
 #[derive(Debug)]
 pub(super) struct PortRows {
     table: Table,
-    /// The GUIDs by the numbers of their texts.
+    /// The parsed GUIDs by their dictionary ids.
     guids: Vec<Option<Guid>>,
-    /// Numbers of the counter columns that have values.
+    /// Indices of the counter columns that have values.
     counters: Vec<usize>,
-    /// Numbers of the columns of slots since the last reading that have values. Few rows have one.
+    /// Indices of the `GROUP_dt_slots` columns that have values. Only few rows have one.
     slots: Vec<usize>,
-    /// Counters that differ between rows: the place among `counters` and the number of the column.
-    /// `None` if a row lacks a counter, or has a list of values.
+    /// Counters that differ between rows: the index in `counters` and the index of the column.
+    /// `None` if a row lacks a counter, or has an array.
     varied: Option<Vec<(usize, usize)>>,
-    /// Numbers of the rows of which a text or the port differs from the row before, in order.
+    /// Rows in which a string or the port differs from the row before, in ascending order.
     changes: Vec<usize>,
-    /// The other fields of which the rows have different values, with their columns.
+    /// The other fields whose values differ between rows, with the indices of their columns.
     numbers: Vec<(PortField, usize)>,
-    /// Whether a row has fields without a column.
+    /// Whether any row has fields that have no column.
     has_unknown: bool,
 }
 
-/// Fields that the merging of several samplers uses.
+/// Fields that merging several samplers needs.
 const MERGED: [PortField; 10] = [
     PortField::ts,
     PortField::slot,
@@ -54,14 +54,14 @@ const MERGED: [PortField; 10] = [
     PortField::xmit_blocked_dt_ns,
 ];
 
-/// Field that the merging uses if the fold uses counters.
+/// Field that merging needs if the fold uses counters.
 const MERGED_WITH_COUNTERS: PortField = PortField::rtt_ns;
 
-/// Fields that show to which host a port belongs.
+/// Fields that contain the name of a host.
 const NAMES: [&str; 2] = [PortField::node.name(), PortField::peer.name()];
 
-/// Returns a mark for each column that a fold needs. `fields` are the names of its fields; `None`
-/// means all of them.
+/// Returns for each column whether a fold needs it. `fields` are the fields that the fold uses;
+/// `None` means all of them.
 pub(super) fn columns(
     table: TableName,
     with_counters: bool,
@@ -87,8 +87,8 @@ pub(super) fn columns(
         .collect()
 }
 
-/// Returns all rows of the ports of a row group that belong to one of the hosts, or are linked to one
-/// of them, in at least one row.
+/// Returns the rows of those ports in a row group that belong to one of the hosts, or are linked
+/// to one, in at least one row.
 ///
 /// # Errors
 /// Returns an error if the file cannot be read or is damaged.
@@ -97,7 +97,7 @@ pub(super) fn of_hosts(
     group: usize,
     hosts: &Hosts,
 ) -> Result<Vec<Range<usize>>, StoreError> {
-    // Most row groups have none of the names, which their dictionaries show.
+    // The dictionaries show that most row groups have none of the names.
     let mut has_host = false;
     for name in NAMES {
         let names = file.dictionary(group, name)?;
@@ -145,7 +145,7 @@ pub(super) fn of_hosts(
     };
     let mut ranges = Vec::new();
     let (mut start, mut is_selected) = (0, is_host(0));
-    // Between two of these rows, all rows have the same port and the same names.
+    // From one of these rows to the next, the port and the names stay the same.
     for row in changes(&table, column_of(PortField::port))
         .into_iter()
         .chain([table.len()])
@@ -173,12 +173,12 @@ impl PortRows {
             with_values.collect::<Vec<_>>()
         });
         if table.name() == TableName::PortsMinute {
-            // They are those of the last record of a minute.
+            // They would be those of the last record in each minute.
             slots.clear();
         }
         let varied = varied(&table, &counters);
         let changes = changes(&table, column_of(PortField::port));
-        // A column with a single value needs no update.
+        // A column with one value needs no update.
         let is_varied = |field: &PortField| match table.column(column_of(*field)) {
             Column::Integer(integers) => matches!(integers, Integers::Each { .. }),
             column => matches!(column, Column::Float(_)) && !column.is_blank(),
@@ -228,14 +228,13 @@ impl PortRows {
             && port(a) == port(b)
     }
 
-    /// Returns the row as a line.
     pub(super) fn line(&self, row: usize) -> Vec<u8> {
         self.table.line(row)
     }
 
-    /// Returns the number of the next row after `row` with another text or port, or the number of rows.
-    /// [`update`](Self::update) makes the record of any row before it from the record of `row`. A row
-    /// of a table with unknown fields has no such rows.
+    /// Returns the next row after `row` in which a string or the port differs, or the number of
+    /// rows. For all rows before it, [`update`](Self::update) can make the record from that of
+    /// `row`. If the table has unknown fields, this is always the next row.
     pub(super) fn next_change(&self, row: usize) -> usize {
         if self.has_unknown {
             return row + 1;
@@ -244,7 +243,7 @@ impl PortRows {
         self.changes.get(next).copied().unwrap_or(self.len())
     }
 
-    /// Returns consecutive rows of one port and one sampler.
+    /// Iterates over consecutive rows of one port and one sampler.
     pub(super) fn of_ports(&self) -> impl Iterator<Item = Range<usize>> {
         let is_other = |row: &usize| !self.is_same_port(row - 1, *row);
         let starts = self
@@ -263,7 +262,7 @@ impl PortRows {
         self.table.name() == TableName::PortsMinute
     }
 
-    /// Returns the times of all rows, or `None` if all rows have the same time.
+    /// Returns the times of all rows, or `None` if they are all equal.
     pub(super) fn times(&self) -> Option<&[u64]> {
         match self.table.column(column_of(PortField::ts)) {
             Column::Integer(Integers::Each {
@@ -274,12 +273,12 @@ impl PortRows {
         }
     }
 
-    /// Returns the numbers of a column, or `None` if the column was not read or has other values.
+    /// Returns the values of a column, or `None` if it was not read or has another type.
     pub(super) fn integers(&self, name: &str) -> Option<&Integers> {
         self.table.integers(name).filter(|_| self.is_read(name))
     }
 
-    /// Returns the numbers of a column, or `None` if the column was not read or has other values.
+    /// Returns the values of a column, or `None` if it was not read or has another type.
     pub(super) fn floats(&self, name: &str) -> Option<&[f64]> {
         self.table.floats(name).filter(|_| self.is_read(name))
     }
@@ -291,7 +290,7 @@ impl PortRows {
             .is_some_and(|index| self.table.column(index).len() == self.table.len())
     }
 
-    /// Makes the record of a row from the record of a row with the same texts.
+    /// Turns the record of an earlier row with the same strings into the record of this row.
     pub(super) fn update<'a>(&'a self, port: &mut Port<'a>, row: usize) {
         for (field, column) in &self.numbers {
             port.set(*field, self.number(*column, row));
@@ -329,7 +328,7 @@ impl PortRows {
             add_unknown(extra, &mut fields);
         }
         let mut port = Port::new(fields)?;
-        // The reading before is that of the minute before.
+        // The previous reading is that of the minute before.
         port.has_gap = self.are_minutes().then_some(false);
         Ok(port)
     }
@@ -387,7 +386,7 @@ impl PortRows {
         }
     }
 
-    /// Returns the number of a text among the texts of its column.
+    /// Returns the dictionary id of a string.
     fn id(&self, field: PortField, row: usize) -> Option<usize> {
         match self.table.column(column_of(field)) {
             Column::Text(texts) => texts
@@ -408,7 +407,7 @@ fn list(json: &str) -> Vec<Cow<'_, str>> {
         .collect()
 }
 
-/// Adds the numbers of fields that have no column.
+/// Adds the fields that have no column, if they are numbers.
 fn add_unknown<'a>(extra: &'a str, port: &mut ReadPort<'a>) {
     #[derive(serde::Deserialize)]
     struct Extra<'a> {
@@ -422,7 +421,7 @@ fn add_unknown<'a>(extra: &'a str, port: &mut ReadPort<'a>) {
     fields.sort_unstable_by_key(|(name, _)| *name);
     for (name, raw) in fields {
         match (name, serde_json::from_str(raw.get())) {
-            // The version that made the archive did not have the field.
+            // The version that wrote the archive did not have the field.
             (name, Ok(Value::One(value))) if let Some(field) = PortField::named(name) => {
                 port.set(field, FieldValue::Integer(value));
             }

@@ -1,4 +1,4 @@
-//! The records that a fold needs: types and time range.
+//! What a fold needs of the input: types of records, a time range, fields and hosts.
 
 use std::ops::RangeInclusive;
 
@@ -6,7 +6,7 @@ use super::Fold;
 use crate::hosts::Hosts;
 use crate::record::Type;
 
-/// The types of records and the time range that a fold uses.
+/// The types of records, time range, fields and hosts that a fold uses.
 #[derive(Clone, Debug)]
 pub(super) struct Selection {
     /// Start of the time range, inclusive.
@@ -19,9 +19,9 @@ pub(super) struct Selection {
     reach_ns: u64,
     pub(super) uses_counters: bool,
     pub(super) uses_every_query: bool,
-    /// Names of the fields of port records that the fold uses. `None` means all.
+    /// Names of the port record fields that the fold uses; `None` for all.
     pub(super) fields: Option<Vec<String>>,
-    /// Hosts whose ports, and the peers of these ports, the fold uses. `None` means all ports.
+    /// Hosts whose ports, and the peers of these ports, the fold uses; `None` for all ports.
     pub(super) hosts: Option<Hosts>,
     pub(super) takes_runs: bool,
     uses: [bool; Type::ALL.len()],
@@ -53,8 +53,8 @@ impl Selection {
         self.uses[kind as usize]
     }
 
-    /// Returns whether a point in time is within the time range. The last nanosecond of a `u64`
-    /// belongs to a range without an end.
+    /// Returns whether a point in time is within the time range. A range without an end also
+    /// contains the last nanosecond of a `u64`.
     pub(super) fn contains(&self, ts: u64) -> bool {
         self.from <= ts && (ts < self.to || self.to == u64::MAX)
     }
@@ -64,8 +64,9 @@ impl Selection {
         self.to < u64::MAX && ts >= self.to.saturating_sub(self.reach_ns)
     }
 
-    /// Returns whether the fold needs a record. A port record of a later time can describe a part
-    /// of the time range, and the counters on both sides of an edge determine the increase.
+    /// Returns whether the fold needs a record. Port records near the range are needed too: a
+    /// later one can describe a part of the range, and the counters on both sides of an edge
+    /// determine the increase.
     pub(super) fn needs(&self, kind: Type, ts: u64) -> bool {
         self.uses[kind as usize]
             && match kind {
@@ -75,20 +76,20 @@ impl Selection {
             }
     }
 
-    /// Returns the times of the port records that the fold needs. `longest_ns` is the longest time that
-    /// one of the records describes, if it is known.
+    /// Returns the times of the port records that the fold needs. `longest_ns` is the max time
+    /// that one of the records describes, if known.
     pub(super) fn port_times(&self, longest_ns: Option<u64>) -> RangeInclusive<u64> {
         let (before, after) = match longest_ns {
             _ if self.uses_counters => (self.reach_ns, self.reach_ns),
-            // The last record within the range can wait for two further records of its port.
+            // The last record within the range can wait for two more records of its port.
             Some(longest_ns) => (0, self.reach_ns.min(longest_ns.saturating_mul(4))),
             None => (0, self.reach_ns),
         };
         self.from.saturating_sub(before)..=self.to.saturating_add(after)
     }
 
-    /// Returns whether a time from `start` to `end`, exclusive, is in the time range or so close to it
-    /// that a port record of this time can be needed.
+    /// Returns whether the time from `start` to `end`, exclusive, is in the time range, or so
+    /// close to it that its port records can be needed.
     pub(super) fn is_near(&self, start: u64, end: u64) -> bool {
         let near = self.port_times(None);
         start <= *near.end() && end > *near.start()

@@ -1,4 +1,5 @@
-//! A part of all ports: sorts the lines of each port and folds its records.
+//! A shard: a fixed part of all ports. It sorts the lines of each of its ports and folds the
+//! records.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,17 +17,17 @@ use super::selection::Selection;
 use super::stream::{Chunk, LineRef, joined};
 use crate::record::{Port, Record, Type};
 
-/// A part of all ports, and the fold of their records.
+/// A shard of all ports, and the fold of their records.
 pub(super) struct Shard<F> {
     pub(super) fold: F,
-    /// Lines that are not folded yet.
+    /// Lines that have not been folded.
     waiting: Vec<LineRef>,
     ports: FxHashMap<Key, PortState>,
     bounds: Bounds,
     pub(super) counts: ShardCounts,
 }
 
-/// Consecutive rows of an archive with one key, of one sampler and in the order of time.
+/// Consecutive rows of an archive with one key and one sampler, in time order.
 #[derive(Clone, Debug)]
 pub(super) struct KeyRows {
     pub(super) key: Key,
@@ -42,16 +43,15 @@ struct PortState {
     edges: Edges,
 }
 
-/// Counts of a part.
 #[derive(Debug, Default)]
 pub(super) struct ShardCounts {
     pub(super) dropped: Dropped,
     pub(super) invalid: Invalid,
-    /// Earliest start and latest end of the intervals within the selected time.
+    /// Earliest start and latest end of the intervals within the selected time range.
     pub(super) span: Option<(u64, u64)>,
 }
 
-/// The chunks in memory by their numbers.
+/// The chunks in memory, by their numbers.
 #[derive(Default)]
 pub(super) struct Chunks(Vec<Option<Chunk>>);
 
@@ -103,7 +103,7 @@ impl<F: Fold> Shard<F> {
         self.waiting.push(line);
     }
 
-    /// Folds all lines that are older than `before`. If `before` is `None`, folds all lines.
+    /// Folds all lines that are older than `before`, or all lines if `before` is `None`.
     pub(super) fn fold_before(
         &mut self,
         before: Option<u64>,
@@ -141,8 +141,8 @@ impl<F: Fold> Shard<F> {
         }
     }
 
-    /// Folds records of a port that are later than all of its records so far, and the last ones. Records
-    /// that are not later are left out.
+    /// Folds records of a port that continue those so far, and then its last waiting records.
+    /// Records that are not later than those so far are ignored.
     pub(super) fn continue_port(
         &mut self,
         key: Key,
@@ -171,13 +171,12 @@ impl<F: Fold> Shard<F> {
         );
     }
 
-    /// Returns whether a line waits that is older than `time`.
+    /// Returns whether a line older than `time` is waiting.
     pub(super) fn waits_before(&self, time: u64) -> bool {
         self.waiting.iter().any(|line| line.ts < time)
     }
 
-    /// Folds rows of an archive, which are sorted by their keys, together with the lines of these
-    /// keys.
+    /// Folds archive rows, which are sorted by key, together with the lines of these keys.
     pub(super) fn fold_runs(
         &mut self,
         runs: &[KeyRows],
@@ -207,7 +206,7 @@ impl<F: Fold> Shard<F> {
         self.fold_mixed(&[], lines, chunks, selection);
     }
 
-    /// Folds the rows of one sampler, which are in the order of time.
+    /// Folds rows of one sampler, which are in time order.
     fn fold_run(&mut self, run: &KeyRows, selection: &Selection) {
         let Self {
             fold,
@@ -221,7 +220,7 @@ impl<F: Fold> Shard<F> {
             span,
             invalid,
         } = counts;
-        // All rows of a run have the same port and sampler.
+        // All rows have the same port and sampler, so checking one of them is enough.
         let first = run.rows.clone().find_map(|row| run.of.record(row).ok());
         if let Some(Err(limit)) = first.map(|port| bounds.check(run.key, &Record::Port(port))) {
             run.rows
@@ -230,11 +229,12 @@ impl<F: Fold> Shard<F> {
             return;
         }
         let PortState { merge, edges } = ports.entry(run.key).or_default();
-        // Most fields of a port change rarely: the record of a row is made from that of the last row.
+        // Most fields of a port change rarely, so a record is made by updating that of the row
+        // before.
         let mut last: Option<Record<'_>> = None;
         let mut before = None;
         let mut change = run.rows.start;
-        // Number of the next row, and of the first row that can start a run.
+        // The next row, and the first row at which a run may be tried.
         let (mut next, mut start) = (run.rows.start, run.rows.start);
         while next < run.rows.end {
             let row = next;
@@ -264,7 +264,8 @@ impl<F: Fold> Shard<F> {
                     continue;
                 }
                 if row < end {
-                    // The next attempt is twice as far from the first row.
+                    // After each failure, the distance to the next attempt doubles, so failures
+                    // cost little.
                     start = row + (row - run.rows.start).max(16);
                 }
             }
@@ -360,7 +361,7 @@ impl<F: Fold> Shard<F> {
         }
     }
 
-    /// Parses a line or row. A fault is counted.
+    /// Parses a line or a row, and counts it if it is invalid.
     fn parse<'c>(
         &mut self,
         line: &LineRef,
@@ -415,8 +416,8 @@ impl<F: Fold> Shard<F> {
         selection: &Selection,
     ) {
         if records.len() > 1 {
-            // The result must not depend on the order of the input. The last record of a minute has the
-            // time of their mean: the record counts.
+            // The order of the input must not matter. A minute's last record can have the same
+            // time as the mean of that minute; the record counts.
             records.sort_by_cached_key(|(_, record, source)| {
                 (identity(record), source.is_minute(), source.line())
             });
@@ -461,7 +462,7 @@ impl<F: Fold> Shard<F> {
     }
 }
 
-/// Cuts a record to the selected time and folds it.
+/// Cuts a record to the selected time range and folds it.
 pub(super) fn put<F: Fold>(
     fold: &mut F,
     span: &mut Option<(u64, u64)>,
@@ -483,8 +484,8 @@ pub(super) fn put<F: Fold>(
     }
 }
 
-/// Folds the last records of a port behind those that `merge` has. `put_record` gets each port record
-/// that is final, and the fold.
+/// Folds the last records of a port, which continue those in `merge`. `put_record` gets each
+/// final port record, and the fold.
 pub(super) fn fold_sorted<'a, F: Fold>(
     mut records: Vec<Record<'a>>,
     mut merge: PortMerge<Port<'a>>,
@@ -517,7 +518,7 @@ pub(super) fn fold_sorted<'a, F: Fold>(
     });
 }
 
-/// Returns type and time of a record.
+/// Returns the type and the time of a record.
 fn head(record: &Record<'_>) -> (Type, u64) {
     match record {
         Record::Start(record) => (Type::Start, record.ts),
@@ -528,7 +529,7 @@ fn head(record: &Record<'_>) -> (Type, u64) {
     }
 }
 
-/// Returns the text by which records of one time are sorted. Copies have equal texts.
+/// Returns the text by which records of the same time are sorted. Copies have equal texts.
 pub(super) fn identity(record: &Record<'_>) -> String {
     match record {
         Record::Port(port) => format!("{} {}", u8::from(port.is_secondary()), port.sampler),
@@ -536,7 +537,7 @@ pub(super) fn identity(record: &Record<'_>) -> String {
     }
 }
 
-/// Returns whether two records of one time and one key are the same record.
+/// Returns whether two records of the same time and key are copies.
 pub(super) fn is_copy(a: &Record<'_>, b: &Record<'_>) -> bool {
     match (a, b) {
         (Record::Port(a), Record::Port(b)) => a.sampler == b.sampler,
@@ -544,7 +545,7 @@ pub(super) fn is_copy(a: &Record<'_>, b: &Record<'_>) -> bool {
     }
 }
 
-/// For each file: number of invalid lines, and line number and fault of the first one.
+/// For each file, the number of invalid lines, and the line number and fault of the first one.
 type Invalid = FxHashMap<usize, (u64, u64, String)>;
 
 fn add_invalid(invalid: &mut Invalid, file: usize, number: u64, error: &dyn std::fmt::Display) {

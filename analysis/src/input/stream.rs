@@ -1,7 +1,7 @@
-//! Reads one file as chunks of whole lines, and finds the place of each line in the order of time.
+//! Reads one file in chunks of whole lines, and finds the time of each line.
 //!
-//! The lines of a file are in the order of time, except within [`Stream::slack_ns`]. A file whose
-//! lines are not in this order is read again by an index of its lines, which is sorted by time.
+//! The lines of a file are in time order, apart from deviations up to [`Stream::slack_ns`]. If a
+//! file is not, it is read again through an index of its lines that is sorted by time.
 
 use std::fs::File;
 use std::io::{self, Read, Seek};
@@ -17,7 +17,7 @@ use super::rows::PortRows;
 use super::selection::Selection;
 use crate::record::{Head, Type};
 
-/// Whole lines of one file, or rows of an archive.
+/// Whole lines of a file, or rows of an archive.
 #[derive(Debug, Default)]
 pub(super) struct Chunk {
     /// Index of the file.
@@ -27,11 +27,11 @@ pub(super) struct Chunk {
     pub(super) rows: Option<Arc<PortRows>>,
     /// Number of the first line, from 1.
     pub(super) first_line: u64,
-    /// Start and number of each line of a sorted file. Empty for a file in the order of time.
+    /// Start and line number of each line of a sorted file. Empty if the file was in time order.
     pub(super) numbers: Vec<(u32, u32)>,
-    /// Number of line feeds before each block of [`Self::BLOCK`] octets. Made at the first use.
+    /// Number of line feeds before each block of [`Self::BLOCK`] bytes, counted at the first use.
     pub(super) line_feeds: OnceLock<Vec<u64>>,
-    /// Latest time of the lines that were selected.
+    /// Latest time of the selected lines.
     pub(super) latest: u64,
 }
 
@@ -41,9 +41,9 @@ pub(super) struct LineRef {
     pub(super) ts: u64,
     pub(super) key: Key,
     pub(super) kind: Type,
-    /// Number of the chunk. It is set after the chunk was stored.
+    /// Number of the chunk, which is set when the chunk is stored.
     pub(super) chunk: u32,
-    /// Place of the line in the chunk, or number of the row.
+    /// Offset of the line in the chunk, or index of the row.
     pub(super) start: u32,
     pub(super) length: u32,
 }
@@ -57,7 +57,7 @@ pub(super) struct Tally {
     pub(super) invalid: u64,
     /// Number and fault of the first invalid line.
     pub(super) first_invalid: Option<(u64, String)>,
-    /// Earliest and latest time of the records within the selected time.
+    /// Earliest and latest time of the records within the selected time range.
     pub(super) span: Option<(u64, u64)>,
 }
 
@@ -66,18 +66,18 @@ pub(super) struct Stream {
     pub(super) path: PathBuf,
     file: usize,
     source: Source,
-    /// The beginning of a line whose end was not read yet.
+    /// The beginning of a line whose end has not been read.
     rest: Vec<u8>,
     /// Whether the line in `rest` is too long. The remainder of such a line is skipped.
     too_long: bool,
-    /// Number of octets of a too long line that the last chunk does not contain. They follow the
-    /// first octets of the line.
+    /// Number of bytes of a too long line that the last chunk lacks. They follow the first bytes
+    /// of the line.
     skipped: u64,
     /// Time of the first record.
     first_ts: u64,
-    /// Latest time of the lines so far. Before the first line, it is the time of the first record.
+    /// Latest time of the lines so far; before the first line, the time of the first record.
     high: u64,
-    /// Time that the last chunk covers, in nanoseconds.
+    /// Time by which the last chunk advanced `high`, in nanoseconds.
     pub(super) reached_ns: u64,
     slack_ns: u64,
     done: Arc<AtomicU64>,
@@ -130,8 +130,8 @@ impl Chunk {
         }
     }
 
-    /// Returns the number of line feeds before an octet. The time does not depend on the size of the
-    /// chunk, because a chunk can consist of invalid lines.
+    /// Returns the number of line feeds before an offset. The block counts keep this fast even in
+    /// a chunk of only invalid lines.
     fn line_feeds_before(&self, end: usize) -> u64 {
         let count = |octets: &[u8]| memchr::memchr_iter(b'\n', octets).count() as u64;
         let before = self.line_feeds.get_or_init(|| {
@@ -167,18 +167,18 @@ impl Stream {
         }
     }
 
-    /// Returns a time. All further lines of the file are at this time or later. Returns `None` at
-    /// the end of the file.
+    /// Returns a time that no further line of the file precedes. Returns `None` at the end of the
+    /// file.
     pub(super) fn watermark(&self) -> Option<u64> {
         (!matches!(self.source, Source::Ended)).then(|| self.high.saturating_sub(self.slack_ns))
     }
 
-    /// Returns the octets that were read from the disk.
+    /// Returns the bytes that were read from the disk.
     pub(super) fn done(&self) -> u64 {
         self.done.load(Ordering::Relaxed)
     }
 
-    /// Reads whole lines. They have at least `size` octets, unless the file ends.
+    /// Reads whole lines, at least `size` bytes unless the file ends.
     pub(super) fn read(
         &mut self,
         size: usize,
@@ -208,7 +208,7 @@ impl Stream {
 
     fn open(&mut self) -> io::Result<()> {
         if files::is_pipe(&self.path) {
-            // A pipe can be read only once, and its lines may have to be sorted.
+            // A pipe can be read only once, but its lines may have to be sorted.
             let file = self.spool()?;
             self.sort(file)?;
             return Ok(());
@@ -218,8 +218,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Prepares the file for being read again. A file whose lines are not in the order of time is
-    /// sorted.
+    /// Prepares the file to be read again, sorted if its lines are not in time order.
     pub(super) fn restart(&mut self) -> io::Result<()> {
         if let Source::Sorted { index, next, .. } = &mut self.source {
             (*next, self.tally.span) = (0, None);
@@ -239,7 +238,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Copies the decompressed text to a temporary file without a name.
+    /// Copies the decompressed text to an unnamed temporary file.
     fn spool(&mut self) -> io::Result<File> {
         let (mut text, done) = files::open(&self.path)?;
         self.done = done;
@@ -252,7 +251,7 @@ impl Stream {
         Ok(file)
     }
 
-    /// Makes the index of a file and sorts it by time. Returns whether a line was older than an
+    /// Builds the index of a file and sorts it by time. Returns whether a line was older than an
     /// earlier line by more than [`Self::slack_ns`].
     fn sort(&mut self, file: File) -> io::Result<bool> {
         (self.tally, self.rest, self.too_long) = (Tally::default(), Vec::new(), false);
@@ -301,7 +300,7 @@ impl Stream {
 
     /// Reads whole lines. Returns true at the end of the file.
     fn fill(&mut self, size: usize, bytes: &mut Vec<u8>) -> io::Result<bool> {
-        /// If a line is too long, this number of its octets is kept for an error message.
+        /// Number of bytes of a too long line that are kept for the error message.
         const KEPT: usize = 64;
         let Source::InOrder(text) = &mut self.source else {
             return Ok(true);
@@ -340,14 +339,14 @@ impl Stream {
         }
     }
 
-    /// Returns the selected lines of a chunk, and counts all lines.
+    /// Returns the selected lines of a chunk, and counts all of them.
     fn index(&mut self, chunk: &mut Chunk, selection: &Selection) -> Vec<LineRef> {
         let is_sorted = matches!(self.source, Source::Sorted { .. });
         let (mut lines, mut latest, before) = (Vec::new(), 0, self.high);
         let mut high = self.high;
         for_each_line(&chunk.bytes, |start, line| {
             let trimmed = line.trim_ascii();
-            // The lines of a sorted file were counted when it was sorted.
+            // The lines of a sorted file were counted while it was sorted.
             self.tally.lines += u64::from(!is_sorted);
             if trimmed.is_empty() {
                 self.tally.blank += 1;
@@ -412,7 +411,7 @@ impl Tally {
     }
 }
 
-/// Returns the shortest time that covers both.
+/// Returns the shortest time range that covers both.
 pub(super) fn joined(a: Option<(u64, u64)>, b: Option<(u64, u64)>) -> Option<(u64, u64)> {
     match (a, b) {
         (Some(a), Some(b)) => Some((a.0.min(b.0), a.1.max(b.1))),

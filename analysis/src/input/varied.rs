@@ -1,10 +1,10 @@
-//! Finds the rows and columns of an archive that differ from the rows before.
+//! Finds the rows and columns of an archive whose values differ from the row before.
 
 use ibnet_store::column::{Column, Integers};
 use ibnet_store::table::Table;
 
-/// Returns the place and the column of each counter that differs between rows. Returns `None` if a row
-/// lacks a counter, or has a list of values.
+/// Returns the index in `counters` and the column of each counter that differs between rows.
+/// Returns `None` if a row lacks a counter, or has an array.
 pub(super) fn varied(table: &Table, counters: &[usize]) -> Option<Vec<(usize, usize)>> {
     let mut varied = Vec::new();
     for (place, column) in counters.iter().enumerate() {
@@ -17,8 +17,8 @@ pub(super) fn varied(table: &Table, counters: &[usize]) -> Option<Vec<(usize, us
     Some(varied)
 }
 
-/// Returns the rows of which a text or the port differs from the row before. `port` is the number of
-/// the column with the port.
+/// Returns the rows in which a string or the port differs from the row before. `port` is the
+/// index of the port column.
 pub(super) fn changes(table: &Table, port: usize) -> Vec<usize> {
     let mut changes = Vec::new();
     for index in 0..table.schema().columns.len() {
@@ -38,7 +38,7 @@ pub(super) fn changes(table: &Table, port: usize) -> Vec<usize> {
 }
 
 fn add_changes(values: &[u64], changes: &mut Vec<usize>) {
-    /// Values that are compared at a time. Nearly all of them are equal.
+    /// Number of values that are compared at a time, because nearly all of them are equal.
     const AT_ONCE: usize = 64;
     for start in (1..values.len()).step_by(AT_ONCE) {
         let end = (start + AT_ONCE).min(values.len());

@@ -2,17 +2,15 @@
 
 use serde::Serialize;
 
-/// Measures of the differences between values that are not negative. All are `None` if the sum is
-/// 0.
+/// Measures of the imbalance of values that are not negative. All are `None` if the sum is 0.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub struct Imbalance {
-    /// Largest value divided by the mean. It is 1 for equal values. It is the number of nodes if
-    /// one node sends everything.
-    pub max_to_mean: Option<f64>,
-    /// Standard deviation divided by the mean (coefficient of variation). It is 0 for equal values.
-    pub variation: Option<f64>,
-    /// Gini coefficient. It is 0 for equal values, and nearly 1 if one of many nodes sends
+    /// Max divided by the mean: 1 for equal values, and the number of nodes if one node sends
     /// everything.
+    pub max_to_mean: Option<f64>,
+    /// Standard deviation divided by the mean (coefficient of variation): 0 for equal values.
+    pub variation: Option<f64>,
+    /// Gini coefficient: 0 for equal values, nearly 1 if one of many nodes sends everything.
     pub gini: Option<f64>,
 }
 
@@ -31,8 +29,7 @@ impl Imbalance {
             .map(|value| (value - mean).powi(2))
             .sum::<f64>()
             / count;
-        // The values are sorted. So the mean difference of all pairs can be computed as a sum over
-        // the ranks.
+        // The values are sorted, so the mean difference of all pairs is a sum over the ranks.
         let ranked = values
             .iter()
             .zip(1_u32..)

@@ -1,16 +1,16 @@
 //! Computes the traffic of a job. The result contains:
 //!
-//! - the data that the nodes of the job injected (sent into the fabric) and ejected (received from
-//!   the fabric),
+//! - the data that the nodes of the job injected (sent into the fabric) and ejected (received
+//!   from the fabric),
 //! - the part of this data that stayed on the leaf switches of the nodes,
 //! - the load of the links from these leaf switches to other switches,
-//! - the time for which the nodes were *blocked*: they had data to send and no credit.
+//! - the time for which the nodes were *blocked*, that is, had data to send but no credit.
 //!
-//! A port counter does not show where the data goes. So the traffic that stays on a leaf switch is
-//! an estimate with bounds ([`LocalTraffic`]). The share of a job in the traffic of a link between
-//! switches is also an estimate ([`Uplink`]). It equals the share of the job in the traffic of all
-//! hosts of the leaf switch. Both estimates assume that no traffic passes through a leaf switch to
-//! another leaf switch, as in a fat tree.
+//! A port counter does not show where the data goes. The traffic that stays on a leaf switch is
+//! therefore an estimate with bounds ([`LocalTraffic`]), and so is a job's share in the traffic
+//! of a link between switches ([`Uplink`]), which is taken to be its share in the traffic of all
+//! hosts of the leaf switch. Both estimates assume that no traffic passes through a leaf switch
+//! to another leaf switch, as in a fat tree.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -42,25 +42,24 @@ pub struct Job {
     pub nodes: Vec<Node>,
     /// Names of hosts without records.
     pub missing: Vec<String>,
-    /// Longest time between the first and the last reading of a port, in seconds. The port need not
-    /// be one of the job: all samplers of a job can stop.
+    /// Max time between the first and the last reading of a port, in seconds. It can be any port,
+    /// because all samplers of the job's own ports may stop.
     pub recorded_seconds: f64,
-    /// Differences between the octets that the nodes sent.
+    /// How unevenly the nodes sent.
     pub imbalance: Imbalance,
-    /// Blocked time per octet that was sent, in nanoseconds. Null without traffic.
+    /// Blocked time per byte sent, in nanoseconds. Null without traffic.
     pub blocked_ns_per_byte: Option<f64>,
     /// Length of a step in nanoseconds.
     pub step_ns: u64,
     /// Traffic of all nodes over time.
     pub steps: Vec<Step>,
-    /// Data rates from the switch ports into the nodes, for each step. The largest rate comes
-    /// first.
+    /// Data rates from the switch ports into the nodes for each step, largest first.
     pub into: Vec<PortRate>,
     /// Traffic that stayed on the leaf switches.
     pub stays: LocalTraffic,
     /// Leaf switches of the job.
     pub leaves: Vec<Leaf>,
-    /// Links from the leaf switches to other switches. The link with most traffic of the job comes
+    /// Links from the leaf switches to other switches, the one with most traffic of the job
     /// first.
     pub uplinks: Vec<Uplink>,
 }
@@ -72,20 +71,20 @@ pub struct Node {
     pub host: String,
     /// Number of HCA ports.
     pub ports: usize,
-    /// Octets that the host sent.
+    /// Bytes that the host sent.
     pub injected_bytes: f64,
-    /// Octets that the host received.
+    /// Bytes that the host received.
     pub ejected_bytes: f64,
-    /// Time in which the octets are known, in seconds: the mean of the ports, and the direction with
-    /// less time.
+    /// Time in which the bytes are known, in seconds: the mean of the ports, for the direction
+    /// with less time.
     pub covered_seconds: f64,
-    /// Time in which the sent octets are known, in seconds.
+    /// Time in which the sent bytes are known, in seconds.
     #[serde(skip)]
     pub(crate) sent_seconds: f64,
-    /// Mean share of the time in which a port had data to send and no credit, 0 to 1. Null without
-    /// records.
+    /// Mean share of the time in which a port had data to send but no credit, 0 to 1. Null
+    /// without records.
     pub blocked: Option<f64>,
-    /// Largest share of a slot in which a port was blocked, 0 to 1.
+    /// Max share of a slot in which a port was blocked, 0 to 1.
     pub blocked_peak: Option<f64>,
     /// Time for which the ports were blocked, summed over the ports, in seconds.
     pub blocked_seconds: f64,
@@ -98,17 +97,17 @@ pub struct Node {
 pub struct Step {
     /// Start in nanoseconds since 1970.
     pub ts: u64,
-    /// Data rate that all nodes sent, in Gb/s. A lower bound if `injected_covered` is below 1. Null
-    /// if it is not known of any port.
+    /// Data rate that all nodes sent, in Gb/s. It is a lower bound if `injected_covered` is below
+    /// 1, and null if it is unknown for all ports.
     pub injected_gbps: Option<f64>,
     /// Share of the ports for which the sent data is known, 0 to 1.
     pub injected_covered: f64,
-    /// Data rate that all nodes received, in Gb/s, as `injected_gbps`.
+    /// Data rate that all nodes received, in Gb/s, in the same form as `injected_gbps`.
     pub ejected_gbps: Option<f64>,
     /// Share of the ports for which the received data is known, 0 to 1.
     pub ejected_covered: f64,
-    /// Share of the time in which a port was blocked, 0 to 1: the mean of the ports for which it is
-    /// known. Null without records.
+    /// Share of the time in which a port was blocked, 0 to 1: the mean of the ports for which it
+    /// is known. Null without records.
     pub blocked: Option<f64>,
     /// Share of the ports for which the blocked time is known, 0 to 1.
     pub blocked_covered: f64,
@@ -116,19 +115,19 @@ pub struct Step {
     pub blocked_most: Option<f64>,
 }
 
-/// Traffic of a job that did not leave its leaf switches, in octets.
+/// Traffic of a job that did not leave its leaf switches, in bytes.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub struct LocalTraffic {
-    /// Octets that the job injected.
+    /// Bytes that the job injected.
     pub injected_bytes: f64,
-    /// Lower bound: on each leaf switch, the octets that the job injected minus the octets that all
+    /// Lower bound: on each leaf switch, the bytes that the job injected minus the bytes that all
     /// hosts sent to other switches.
     pub least_bytes: f64,
-    /// Estimate: all hosts of a leaf switch send the same part of their traffic to other switches.
+    /// Estimate, which assumes that all hosts of a leaf switch send the same part of their
+    /// traffic to other switches.
     pub estimate_bytes: f64,
-    /// Upper bound: on each leaf switch, the smaller of two numbers. One is the number of octets
-    /// that the job injected. The other is the number of octets of all hosts that were not sent to
-    /// other switches.
+    /// Upper bound: on each leaf switch, the smaller one of the bytes that the job injected, and
+    /// the bytes of all hosts that were not sent to other switches.
     pub most_bytes: f64,
 }
 
@@ -143,15 +142,15 @@ pub struct Leaf {
     pub job_ports: usize,
     /// Number of all recorded HCA ports at this switch.
     pub host_ports: usize,
-    /// Octets that the job's ports injected here.
+    /// Bytes that the job's ports injected here.
     pub injected_bytes: f64,
-    /// Octets that the job's ports ejected here.
+    /// Bytes that the job's ports ejected here.
     pub ejected_bytes: f64,
-    /// Octets that all hosts of the switch injected.
+    /// Bytes that all hosts of the switch injected.
     pub all_injected_bytes: f64,
-    /// Octets that all hosts of the switch ejected.
+    /// Bytes that all hosts of the switch ejected.
     pub all_ejected_bytes: f64,
-    /// Octets that left to other switches.
+    /// Bytes that left to other switches.
     pub up_bytes: f64,
 }
 
@@ -166,20 +165,19 @@ pub struct Uplink {
     pub up_gbps: f64,
     /// Mean data rate from the other switch, in Gb/s.
     pub down_gbps: f64,
-    /// Mean share of the link's data rate that was used, 0 to 1. It is the value of the direction
-    /// with more data.
+    /// Mean share of the link's data rate that was used, 0 to 1, in the direction with more data.
     pub used: Option<f64>,
-    /// Share of the time in which the port had data to send and no credit, 0 to 1.
+    /// Share of the time in which the port had data to send but no credit, 0 to 1.
     pub blocked: Option<f64>,
-    /// Estimated part of the job in `up_gbps`: its part of the octets that the hosts of the leaf
+    /// Estimated part of the job in `up_gbps`: its share of the bytes that the hosts of the leaf
     /// switch injected.
     pub job_up_gbps: f64,
-    /// Estimated part of the job in `down_gbps`: its part of the octets that the hosts of the leaf
-    /// switch ejected.
+    /// Estimated part of the job in `down_gbps`: its share of the bytes that the hosts of the
+    /// leaf switch ejected.
     pub job_down_gbps: f64,
 }
 
-/// The parts of the recorded time for which octets and blocked time are known, in seconds.
+/// The parts of the recorded time for which bytes and blocked time are known, in seconds.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Known {
     octets: f64,
@@ -188,7 +186,7 @@ pub struct Known {
 }
 
 impl Known {
-    /// Takes the seconds for which octets and blocked time are known, and the recorded time.
+    /// Takes the seconds for which bytes and blocked time are known, and the recorded time.
     /// Returns `None` if both are known for the whole time.
     pub fn of(octets: f64, blocked: impl Into<Option<f64>>, whole: f64) -> Option<Self> {
         let blocked = blocked.into();
@@ -230,7 +228,7 @@ struct HostPort<'a> {
     leaf: Option<Guid>,
     /// The port of the leaf switch.
     leaf_port: Option<PortName>,
-    /// Octets that the host sent and received, and its blocked time.
+    /// Bytes that the host sent and received, and its blocked time.
     total: Flow,
     /// Records of the HCA.
     hca: Option<&'a PortSummary>,
@@ -240,7 +238,7 @@ struct HostPort<'a> {
 
 impl Job {
     /// Evaluates the ports for a job on these hosts. Each host name is compared with the first
-    /// words of node descriptions. Upper and lower case are equal.
+    /// words of node descriptions, without regard to case.
     pub fn of(ports: &BTreeMap<PortKey, PortSummary>, hosts: &Hosts) -> Self {
         let ports = with_equal_bins(ports);
         let selected: BTreeSet<String> = hosts.iter().map(str::to_lowercase).collect();
@@ -296,12 +294,12 @@ impl Job {
 impl Job {
     /// Returns the job as JSON.
     pub fn to_json(&self) -> String {
-        // This cannot fail: numbers and texts always have a JSON form.
+        // Cannot fail, because numbers and strings always have a JSON form.
         serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
     }
 }
 
-/// Returns all HCA ports. They include ports without records of their own that are the peer of a
+/// Returns all HCA ports, including those without records of their own that are the peer of a
 /// recorded switch port.
 fn host_ports(ports: &BTreeMap<PortKey, PortSummary>) -> Vec<HostPort<'_>> {
     let mut found = Vec::new();
@@ -343,9 +341,9 @@ fn host_ports(ports: &BTreeMap<PortKey, PortSummary>) -> Vec<HostPort<'_>> {
     found
 }
 
-/// Returns whether the peer of a switch port is an HCA port without records. Such ports occur if
-/// the input has the file of only one sampler. Such a peer is an HCA port if its number is 1 or 2,
-/// and no recorded port has another port of the same GUID as its peer.
+/// Returns whether the peer of a switch port is an HCA port without records, which occurs if
+/// the input has the file of only one sampler. The peer is taken for an HCA port if its number is
+/// 1 or 2, and no recorded port has another port of the same GUID as its peer.
 fn is_leaf_port(ports: &BTreeMap<PortKey, PortSummary>, port: &PortSummary) -> bool {
     let Some((guid, number)) = port.peer else {
         return false;
@@ -392,7 +390,7 @@ impl<'a> HostPort<'a> {
         (injected, ejected, hca.and_then(|bin| bin.blocked.mean()))
     }
 
-    /// Returns the values of [`at`](Self::at), or 0 if the link was down: it carried nothing.
+    /// Returns the values of [`at`](Self::at), or 0 if the link was down and carried nothing.
     fn known_at(&self, number: u64) -> Rates {
         let is_down = [self.hca, self.switch]
             .into_iter()
@@ -475,7 +473,7 @@ fn steps(own: &[HostPort<'_>]) -> Vec<Step> {
             blocked_most: blocked.into_iter().reduce(f64::max),
         }
     };
-    // The first slot has no rates. A step without any value is left out.
+    // A step without any value is left out; the first slot, for example, has no rates.
     let has_values = |number: &u64| {
         own.iter()
             .any(|port| port.at(*number) != (None, None, None))
@@ -483,9 +481,9 @@ fn steps(own: &[HostPort<'_>]) -> Vec<Step> {
     numbers.into_iter().filter(has_values).map(step).collect()
 }
 
-/// Returns the blocked time per octet that was sent, in nanoseconds: the ratio of waiting time to
-/// data, as in Aguilar's thesis (2015). Both come with the time in which they are known: the rest of
-/// the time counts as like this time. `None` without traffic, and if the blocked time is not known.
+/// Returns the blocked time per byte sent, in nanoseconds: the ratio of waiting time to data, as
+/// in Aguilar's thesis (2015). Each of the two is known for a part of the time, which is taken as
+/// representative of the rest. Returns `None` without traffic, or if the blocked time is unknown.
 fn blocked_ns_per_byte(
     (blocked_seconds, blocked_covered): (f64, f64),
     (injected_bytes, covered): (f64, f64),

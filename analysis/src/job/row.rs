@@ -1,4 +1,4 @@
-//! The row of a job in JSON and CSV output.
+//! The row of a job in the JSON and CSV output.
 
 use serde::Serialize;
 
@@ -16,27 +16,27 @@ use crate::rows::Row;
 pub struct JobRow<'a> {
     /// Job ID. Null if only the nodes were given.
     pub job: Option<&'a str>,
-    /// Name of the job. Null if it is not known.
+    /// Name of the job. Null if unknown.
     pub name: Option<&'a str>,
-    /// State of the job in lower case. Null if it is not known.
+    /// State of the job in lower case. Null if unknown.
     pub state: Option<&'a str>,
-    /// Start of the job in nanoseconds since 1970. Null if it is not known.
+    /// Start of the job in nanoseconds since 1970. Null if unknown.
     pub start_ns: Option<u64>,
     /// End of the job in nanoseconds since 1970. Null while it runs.
     pub end_ns: Option<u64>,
-    /// Octets that all nodes sent.
+    /// Bytes that all nodes sent.
     pub injected_bytes: f64,
-    /// Octets that all nodes received.
+    /// Bytes that all nodes received.
     pub ejected_bytes: f64,
-    /// Time in which the octets are known, in seconds: the mean of the nodes.
+    /// Time in which the bytes are known, in seconds: the mean of the nodes.
     pub covered_seconds: f64,
     /// Time for which the ports of all nodes were blocked, summed over the ports, in seconds.
     pub blocked_seconds: f64,
     /// Time in which the blocked time is known, in seconds: the mean of the nodes.
     pub blocked_covered_seconds: f64,
-    /// Blocked time per octet that was sent, in nanoseconds. Null without traffic.
+    /// Blocked time per byte sent, in nanoseconds. Null without traffic.
     pub blocked_ns_per_byte: Option<f64>,
-    /// Differences between the octets that the nodes sent.
+    /// How unevenly the nodes sent.
     pub imbalance: Imbalance,
     /// Hosts with at least one recorded port, by name.
     pub nodes: &'a [Node],
@@ -46,20 +46,19 @@ pub struct JobRow<'a> {
     pub stays: LocalTraffic,
     /// Leaf switches of the job.
     pub leaves: &'a [Leaf],
-    /// Links from the leaf switches to other switches. The link with most traffic of the job comes
+    /// Links from the leaf switches to other switches, the one with most traffic of the job
     /// first.
     pub uplinks: &'a [Uplink],
     /// Length of a step in nanoseconds.
     pub step_ns: u64,
     /// Traffic of all nodes over time.
     pub steps: &'a [Step],
-    /// Data rates from the switch ports into the nodes, for each step. The largest rate comes
-    /// first.
+    /// Data rates from the switch ports into the nodes for each step, largest first.
     pub into: &'a [PortRate],
-    /// The jobs that shared links with the job, and the congestion that held it up. Null if only the
-    /// nodes were given.
+    /// The jobs that shared links with the job, and the congestion that held it up. Null if only
+    /// the nodes were given.
     pub sharing: Option<&'a Sharing>,
-    /// Metrics of the hosts of the job in the steps: one row for each metric and host. Null without a
+    /// Metrics of the job's hosts in the steps, one row for each metric and host. Null without a
     /// source of host metrics.
     pub host_metrics: Option<Vec<HeatRow<'a>>>,
 }
@@ -103,7 +102,7 @@ impl Job {
         }
     }
 
-    /// Returns the time in which the octets are known, in seconds: the mean of the nodes.
+    /// Returns the time in which the bytes are known, in seconds: the mean of the nodes.
     pub fn covered_seconds(&self) -> f64 {
         mean(
             &self
@@ -127,8 +126,8 @@ impl Job {
         .unwrap_or(0.0)
     }
 
-    /// Returns the row of the job, without `sharing` and `host_metrics`. `id` is its ID, and `run` has its times, if they
-    /// are known.
+    /// Returns the row of the job without `sharing` and `host_metrics`. `id` is its job ID, and
+    /// `run` gives its name, state and times, if known.
     pub fn row<'a>(&'a self, id: Option<&'a str>, run: Option<&'a JobRun>) -> JobRow<'a> {
         let sum = |value: fn(&Node) -> f64| self.nodes.iter().map(value).sum();
         JobRow {

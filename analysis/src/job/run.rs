@@ -23,11 +23,11 @@ pub struct JobRun {
     pub from: Option<u64>,
     /// End in nanoseconds since 1970. `None` while the job runs.
     pub to: Option<u64>,
-    /// Whether the job ran at `to`, and ended at an unknown time after it. This occurs if a job
-    /// disappeared between two listings.
+    /// Whether the run still existed at `to` and ended at an unknown later time. This is the case
+    /// if the job disappeared between two listings.
     pub to_is_lower_bound: bool,
-    /// State in lower case, such as `running`, `completed` or `failed`. Empty if the source does not
-    /// give it.
+    /// State in lower case, such as `running`, `completed` or `failed`. Empty if the source does
+    /// not give it.
     pub state: String,
 }
 
@@ -55,13 +55,14 @@ impl JobRun {
         })
     }
 
-    /// Returns whether the run has a time in common with the range. The start of the range is
-    /// included, its end is not. An unknown start is before every time.
+    /// Returns whether the run overlaps the time range, whose start is inclusive and whose end is
+    /// exclusive. An unknown start is before every time.
     pub fn is_during(&self, from: u64, to: u64) -> bool {
         self.from.is_none_or(|start| start < to) && self.to.is_none_or(|end| end > from)
     }
 
-    /// Returns the row of the run in JSON and CSV output, which is also its line in a job table.
+    /// Returns the row of the run in the JSON and CSV output, which is also its line in a job
+    /// table.
     pub fn row(&self) -> RunRow<'_> {
         RunRow {
             job: &self.id,
@@ -76,14 +77,14 @@ impl JobRun {
     }
 }
 
-/// A run in JSON and CSV output, and in a job table.
+/// A run in the JSON and CSV output, and in a job table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct RunRow<'a> {
     /// Job ID.
     pub job: &'a str,
-    /// Name of the job. Null if it is not known.
+    /// Name of the job. Null if unknown.
     pub name: Option<&'a str>,
-    /// User of the job. Null if the user is hidden or not known.
+    /// User of the job. Null if hidden or unknown.
     pub user: Option<&'a str>,
     /// Host list, such as `node[001-024]`.
     pub nodes: &'a str,
@@ -91,7 +92,7 @@ pub struct RunRow<'a> {
     pub start_ns: Option<u64>,
     /// End in nanoseconds since 1970. Null while the job runs.
     pub end_ns: Option<u64>,
-    /// Whether the job ran at `end_ns`, and ended at an unknown time after it.
+    /// Whether the run still existed at `end_ns`, and ended at an unknown later time.
     pub end_is_lower_bound: bool,
     /// State in lower case, such as `running` or `completed`.
     pub state: &'a str,

@@ -1,13 +1,14 @@
-//! The job table: a file that keeps the runs of jobs, so that their nodes and times are known after
-//! the resource manager has forgotten them.
+//! The job table: a file that keeps the runs of jobs, so that their nodes and times stay known
+//! after the resource manager has forgotten them.
 //!
-//! The table is a file of JSON lines. A line with `job` has the fields of [`RunRow`]. The last line
-//! of a run replaces its earlier lines. A run is identified by its job ID and its start. A line with
-//! `listed_ns` has the time of a listing. Lines are only appended, so a reader can follow the file.
+//! The file has JSON lines. A line with `job` has the fields of [`RunRow`]; a run is identified
+//! by its job ID and its start, and its last line replaces the earlier ones. A line with
+//! `listed_ns` has the time of a listing. Lines are only appended, so a reader can follow the
+//! file.
 //!
-//! A listing is the answer of the resource manager: all jobs that run, and jobs that ended some time
-//! ago. If a job of the table runs but is not in the new listing, it ended after the listing before.
-//! The time of that listing becomes its end, which is then a lower bound.
+//! A *listing* is the answer of the resource manager: all jobs that run, and some that have
+//! ended. If a job of the table was running but is missing from the new listing, it ended after
+//! the previous one, whose time becomes the end of the run, as a lower bound.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -21,7 +22,7 @@ use serde::Deserialize;
 
 use super::run::{JobRun, RunRow};
 
-/// Largest size of a job table in octets: about a million runs.
+/// Max size of a job table in bytes, enough for about a million runs.
 const MOST: u64 = limits::SLURM;
 
 /// State of a run that disappeared between two listings.
@@ -84,7 +85,6 @@ pub enum TableError {
     },
 }
 
-/// A line of the table.
 #[derive(Debug, Deserialize)]
 struct Line {
     job: Option<String>,
@@ -104,8 +104,8 @@ impl JobTable {
     /// Reads a table.
     ///
     /// # Errors
-    /// Returns an error if the file cannot be read, or if a line is not a line of a job table. The
-    /// last line may be torn.
+    /// Returns an error if the file cannot be read, or if a line is not a line of a job table.
+    /// Only the last line may be incomplete.
     pub fn read(path: &Path) -> Result<Self, TableError> {
         let text = limits::read_file(path, MOST).map_err(|source| TableError::File {
             path: path.to_owned(),
@@ -131,8 +131,8 @@ impl JobTable {
         Ok(table)
     }
 
-    /// Adds one line of a table. Returns false, and changes nothing, if the text is not such a line.
-    /// A program that follows the file calls this function for each new line.
+    /// Adds one line of a table, for programs that follow the file. Returns false, and changes
+    /// nothing, if the text is no such line.
     pub fn add_line(&mut self, text: &str) -> bool {
         let Ok(line) = serde_json::from_str::<Line>(text) else {
             return false;
@@ -173,7 +173,7 @@ impl JobTable {
         self.runs.values()
     }
 
-    /// Returns the runs that have a time in common with the range, in the order of their starts.
+    /// Returns the runs that overlap the time range, in the order of their starts.
     pub fn during(&self, from: u64, to: u64) -> impl Iterator<Item = &JobRun> {
         self.runs
             .range(..(to, String::new()))
@@ -206,7 +206,7 @@ impl JobTable {
             let key = (from, run.id.clone());
             running.remove(&key);
             match self.runs.get(&key) {
-                // An end that was measured is not replaced by a lower bound.
+                // A lower bound does not replace a measured end.
                 Some(known)
                     if known == run
                         || (run.to.is_none() && known.to.is_some() && !known.to_is_lower_bound) =>
@@ -235,7 +235,7 @@ impl JobTable {
         (text, changes)
     }
 
-    /// Adds a listing to the table in a file, and returns the new table. A missing file is created.
+    /// Adds a listing to a table file, which is created if missing, and returns the new table.
     /// Other processes that call this function wait.
     ///
     /// # Errors
@@ -255,7 +255,7 @@ impl JobTable {
         let text = limits::read(Read::by_ref(&mut file), MOST).map_err(failed)?;
         let mut table = Self::of_file(&text, path)?;
         let (mut lines, changes) = table.update(listing);
-        // An interrupted writer left a torn line. The line is cut off.
+        // The writer was interrupted; its incomplete line is cut off.
         if !text.is_empty() && !text.ends_with(b"\n") {
             let whole = text
                 .iter()
@@ -274,7 +274,7 @@ fn append(file: &mut File, lines: &mut String) -> io::Result<()> {
 }
 
 fn push_line(text: &mut String, row: &RunRow<'_>) {
-    // This cannot fail: numbers and texts always have a JSON form.
+    // Cannot fail, because numbers and strings always have a JSON form.
     text.push_str(&serde_json::to_string(row).unwrap_or_default());
     text.push('\n');
 }

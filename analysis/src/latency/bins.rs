@@ -1,11 +1,11 @@
-//! Bins of a distribution: logarithmic or of a fixed width, with densities that do not depend on
-//! the widths of the bins.
+//! Bins of a distribution, logarithmic or of a fixed width. Their densities do not depend on
+//! their widths.
 
 use std::str::FromStr;
 
 use super::distribution::{Distribution, overlap};
 
-/// Scale and bins on which a distribution is evaluated and drawn.
+/// Scale and bins with which a distribution is evaluated and drawn.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub enum Bins {
     /// Bins of equal width on a logarithmic scale. Densities are per decade.
@@ -13,7 +13,7 @@ pub enum Bins {
     Log,
     /// Bins of equal width. Densities are per microsecond.
     Fixed {
-        /// Width in nanoseconds. `None` means that [`Bins::width`] computes it.
+        /// Width in nanoseconds. With `None`, [`Bins::width`] computes it.
         width: Option<f64>,
     },
 }
@@ -21,7 +21,7 @@ pub enum Bins {
 /// Number of logarithmic bins per decade. Each bin is 12 % wider than the one before.
 pub const BINS_PER_DECADE: f64 = 20.0;
 
-/// Largest number of bins.
+/// Max number of bins.
 const MOST_BINS: f64 = 1_000.0;
 
 /// A bin.
@@ -62,10 +62,10 @@ impl Bins {
         }
     }
 
-    /// Returns the width of a bin as a difference of positions. Fixed bins without a given width
-    /// follow D. Freedman and P. Diaconis (1981): twice the interquartile range, divided by the
-    /// cube root of the number of values. The result is rounded up to 1, 2 or 5 times a power of
-    /// ten.
+    /// Returns the width of a bin as a difference of positions. If no width was given for fixed
+    /// bins, it follows D. Freedman and P. Diaconis (1981): twice the interquartile range,
+    /// divided by the cube root of the number of values, and rounded up to 1, 2 or 5 times a
+    /// power of ten.
     pub fn width(self, values: &Distribution) -> f64 {
         match self {
             Self::Log => 1.0 / BINS_PER_DECADE,
@@ -87,8 +87,8 @@ impl Bins {
         }
     }
 
-    /// Returns the bins of a width from the first to the last one with a value, including empty
-    /// ones in between. Their number is limited: values above the last bin are in no bin.
+    /// Returns the bins from the first to the last one with a value, including empty ones in
+    /// between. Their number is limited, and values above the last bin are in no bin.
     pub fn of(self, values: &Distribution, width: f64) -> Vec<Bin> {
         let (Some(begin), Some(end)) = (values.steps().next(), values.steps().next_back()) else {
             return Vec::new();

@@ -1,5 +1,5 @@
-//! Compares recordings. The values of each group are compared, and the devices are ranked by their
-//! shift. The *shift* of a group is its difference from the same group of the first recording.
+//! Compares recordings by group of values, and ranks the devices by their shift. The *shift* of a
+//! group is its difference from the same group of the first recording.
 
 use std::cmp::Ordering;
 
@@ -38,14 +38,14 @@ pub struct ComparedGroup<'a> {
     pub name: &'a str,
     /// GUID of the device. `None` for other groups.
     pub guid: Option<Guid>,
-    /// The values in each recording, in the order of the recordings. `None` if a recording has no
-    /// such group.
+    /// The values in each recording, in the order of the recordings. `None` if a recording lacks
+    /// the group.
     pub values: Vec<Option<&'a Distribution>>,
 }
 
 impl ComparedGroup<'_> {
-    /// Returns the shift of a recording. Returns `None` if this recording or the first one does not
-    /// have the group.
+    /// Returns the shift of a recording, or `None` if this recording or the first one lacks the
+    /// group.
     pub fn shift(&self, recording: usize) -> Option<Shift> {
         let (first, other) = (
             self.values.first().copied().flatten()?,
@@ -58,7 +58,7 @@ impl ComparedGroup<'_> {
         })
     }
 
-    /// Returns the shift with the largest absolute value.
+    /// Returns the shift with the max absolute value.
     pub fn largest_shift(&self) -> Option<Shift> {
         (1..self.values.len())
             .filter_map(|recording| self.shift(recording))
@@ -70,8 +70,8 @@ fn size(shift: Shift) -> f64 {
     shift.median_ns.abs()
 }
 
-/// Returns all groups of a grouping, in the order of the first recording. If `by` is `None`, the
-/// only group has all values.
+/// Returns all groups of a grouping, in the order of the first recording. Without `by`, the only
+/// group has all values.
 pub fn groups(recordings: &[Recording], by: Option<By>) -> Vec<ComparedGroup<'_>> {
     let Some(by) = by else {
         let values = recordings
@@ -93,7 +93,7 @@ pub fn groups(recordings: &[Recording], by: Option<By>) -> Vec<ComparedGroup<'_>
         }
     };
     let mut all: Vec<&Named> = Vec::new();
-    // Devices are in the order of their GUIDs, so large comparisons are fast.
+    // Devices are in the order of their GUIDs, which makes large comparisons fast.
     let lists: Vec<&[Named]> = recordings
         .iter()
         .map(|recording| recording.latencies.groups(by))
@@ -137,8 +137,7 @@ pub fn groups(recordings: &[Recording], by: Option<By>) -> Vec<ComparedGroup<'_>
         .collect()
 }
 
-/// Returns the devices that are in several recordings. The device with the largest shift comes
-/// first.
+/// Returns the devices that are in several recordings, the one with the largest shift first.
 pub fn ranked_devices(recordings: &[Recording]) -> Vec<ComparedGroup<'_>> {
     let mut devices = groups(recordings, Some(By::Device));
     devices.retain(|device| device.largest_shift().is_some());
@@ -148,7 +147,8 @@ pub fn ranked_devices(recordings: &[Recording]) -> Vec<ComparedGroup<'_>> {
     devices
 }
 
-/// Returns the rows of the JSON output: each group of each recording, then devices by their shift.
+/// Returns the rows of the JSON output: the groups of each recording, then devices by their
+/// shift.
 pub fn rows(recordings: &[Recording], bins: Bins) -> Vec<LatencyRow> {
     let groupings = [None, Some(By::Kind), Some(By::Hops), Some(By::Sampler)];
     let all = groupings

@@ -1,7 +1,7 @@
 //! Compound queries: all MADs of a port in a slot, as in figure 4 of the LDMS paper.
 //!
-//! The duration of a compound query is `rtt_ns` of the port record: the sum of the round-trip times
-//! of its MADs. A port without a complete answer has no compound query.
+//! The duration of a compound query is `rtt_ns` of the port record, the sum of the round-trip
+//! times of its MADs. A port that did not reply to all of them has no compound query.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ impl Compound {
             .record(port.rtt_ns);
     }
 
-    /// Adds all values of another set.
+    /// Adds the values of another set.
     pub fn merge(&mut self, other: Self) {
         for (sampler, theirs) in other.0 {
             let ours = of_sampler(&mut self.0, &sampler);
@@ -35,8 +35,8 @@ impl Compound {
         }
     }
 
-    /// Returns the durations by device kind. The timer cost of each MAD is subtracted. `clocks` has
-    /// the timer cost of each sampler in nanoseconds.
+    /// Returns the durations by device kind, with the timer cost of each MAD subtracted. `clocks`
+    /// has the timer cost of each sampler in nanoseconds.
     pub fn finish(&self, clocks: &BTreeMap<String, u64>) -> BTreeMap<&'static str, Distribution> {
         let mut all: BTreeMap<_, Distribution> = BTreeMap::new();
         for (sampler, parts) in &self.0 {
@@ -51,7 +51,7 @@ impl Compound {
     }
 }
 
-/// Returns the entry of a sampler. Allocates memory only for a new sampler.
+/// Returns the entry of a sampler, and allocates memory only for a new one.
 fn of_sampler<'a, T: Default>(all: &'a mut BTreeMap<String, T>, sampler: &str) -> &'a mut T {
     if !all.contains_key(sampler) {
         all.insert(sampler.to_owned(), T::default());

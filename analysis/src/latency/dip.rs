@@ -1,10 +1,10 @@
-//! The dip test. It decides whether a distribution has more than one mode.
+//! The dip test, which decides whether a distribution has more than one mode.
 //!
-//! The dip is the largest difference between the cumulative shares of a distribution and those of
-//! the nearest unimodal distribution (a distribution with one mode). The algorithm and the test are
-//! from J. A. Hartigan and P. M. Hartigan, "The Dip Test of Unimodality", Annals of Statistics 13
-//! (1985), and P. M. Hartigan, "Computation of the Dip Statistic", Applied Statistics 34 (1985),
-//! algorithm AS 217.
+//! The dip is the max difference between the cumulative shares of a distribution and those of the
+//! nearest unimodal distribution, that is, a distribution with one mode. Algorithm and test are
+//! those of J. A. Hartigan and P. M. Hartigan, "The Dip Test of Unimodality", Annals of
+//! Statistics 13 (1985), and P. M. Hartigan, "Computation of the Dip Statistic", Applied
+//! Statistics 34 (1985), algorithm AS 217.
 
 /// A point of a cumulative distribution function, which is linear between its points.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -29,8 +29,8 @@ pub fn dip(knots: &[Knot]) -> f64 {
         if height <= dip || (begin == 0 && end == span.len() - 1) {
             return dip.max(height) / 2.0;
         }
-        // Before the modal interval, the nearest unimodal distribution is convex. After it, it is
-        // concave.
+        // The nearest unimodal distribution is convex before the modal interval and concave after
+        // it.
         dip =
             dip.max(misfit(span, &below, 0, begin))
                 .max(misfit(span, &above, end, span.len() - 1));
@@ -46,8 +46,8 @@ enum Side {
     Above,
 }
 
-/// Returns the indices of the first knot, of the last knot, and of the knots at which a hull
-/// changes its slope.
+/// Returns the indices of the first knot, the last knot, and the knots at which a hull changes
+/// its slope.
 fn hull(knots: &[Knot], side: Side) -> Vec<usize> {
     let sign = if side == Side::Below { 1.0 } else { -1.0 };
     let mut hull: Vec<usize> = Vec::new();
@@ -90,14 +90,14 @@ fn heights<'a>(
     })
 }
 
-/// Returns the largest distance of the knots from a hull.
+/// Returns the max distance between the knots and a hull.
 fn misfit(knots: &[Knot], hull: &[usize], from: usize, to: usize) -> f64 {
     heights(knots, hull, from, to)
         .map(|(index, height)| (knots[index].share - height).abs())
         .fold(0.0, f64::max)
 }
 
-/// The largest distance between the two hulls, and the modal interval at this distance.
+/// The max distance between the two hulls, and the modal interval at this distance.
 struct Gap {
     height: f64,
     begin: usize,
@@ -115,7 +115,8 @@ fn widest_gap(knots: &[Knot], below: &[usize], above: &[usize]) -> Gap {
         heights(knots, below, 0, last),
         heights(knots, above, 0, last),
     );
-    // The next knots at which the hulls touch the distribution. Both hulls end at the last knot.
+    // The next knots at which each hull touches the distribution. Both hulls end at the last
+    // knot.
     let (mut next_below, mut next_above) = (0, 0);
     for ((index, low), (_, high)) in lower.zip(upper) {
         while below[next_below] < index {
@@ -144,12 +145,12 @@ fn widest_gap(knots: &[Knot], below: &[usize], above: &[usize]) -> Gap {
     gap
 }
 
-/// Critical values, by the number `n` of values. For a uniform distribution, `sqrt(n) * dip`
-/// exceeds this value in 1 % of the samples.
+/// Critical values by the number `n` of values: for a uniform distribution, `sqrt(n) * dip`
+/// exceeds the critical value in 1 % of the samples.
 ///
-/// Of all unimodal distributions, the uniform distribution has the largest dips (Hartigan and
-/// Hartigan, section 4). Each value is a quantile of 20,000 samples, simulated with seed 1 by the
-/// function `uniform_dips` of the tests.
+/// Of all unimodal distributions, the uniform one has the largest dips (Hartigan and Hartigan,
+/// section 4). Each value is a quantile of 20,000 samples, which the test function `uniform_dips`
+/// simulated with seed 1.
 const CRITICAL: [(f64, f64); 8] = [
     (10.0, 0.5054),
     (20.0, 0.5417),
@@ -161,12 +162,12 @@ const CRITICAL: [(f64, f64); 8] = [
     (10_000.0, 0.6249),
 ];
 
-/// Smallest number of values for a test.
+/// Min number of values for a test.
 pub const LEAST_VALUES: f64 = CRITICAL[0].0;
 
-/// Returns the ratio of a dip to the critical value of the test with a significance level of 1 %.
-/// If the ratio is above 1, the distribution has more than one mode. `count` is the number of
-/// values. If it is less than [`LEAST_VALUES`], the ratio is 0.
+/// Returns the ratio of a dip to the critical value of the test, at a significance level of 1 %.
+/// Above 1, the distribution has more than one mode. `count` is the number of values; below
+/// [`LEAST_VALUES`] the ratio is 0.
 pub fn significance(dip: f64, count: f64) -> f64 {
     if count < LEAST_VALUES {
         return 0.0;

@@ -1,5 +1,5 @@
-//! Empirical distributions of durations: counts in narrow buckets, moments, percentiles and the
-//! distance of two distributions.
+//! Empirical distributions of durations: counts in narrow buckets, moments, percentiles, and the
+//! distance between two distributions.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +7,10 @@ use hdrhistogram::Histogram;
 
 /// Positive durations in nanoseconds.
 ///
-/// The moments, the smallest value and the largest value are exact: they are computed from the
-/// recorded values. All other results are computed from counts in buckets. The width of a bucket is
-/// 0.1 to 0.2 % of its values. Values below 1024 ns are exact. Values from a histogram are as exact
-/// as its buckets.
+/// The moments, the min and the max are exact, because they are computed from the recorded
+/// values. Everything else is computed from counts in buckets, whose widths are 0.1 to 0.2 % of
+/// their values; values below 1024 ns are exact there too. Values from a histogram are only as
+/// exact as its buckets.
 #[derive(Clone, Debug, Default)]
 pub struct Distribution {
     /// Number of values in each bucket, multiplied by [`UNIT`].
@@ -20,18 +20,19 @@ pub struct Distribution {
     greatest: u64,
 }
 
-/// Largest value: 1000 s. Longer durations are recorded as this value.
+/// Max value: 1000 s. Longer durations are recorded as this value.
 const LONGEST_NS: u64 = 1_000_000_000_000;
 
-/// Number of leading binary digits of a value that select its bucket.
+/// Number of leading binary digits of a value that determine its bucket.
 const DIGITS: u32 = 10;
 
 /// Number of buckets from one power of two to the next.
 const PER_OCTAVE: u64 = 1 << (DIGITS - 1);
 
-/// Count of one value. A value of a histogram is spread over the buckets of this module that its
-/// bucket covers, so they have fractions of it. Rounded to whole values, most values of small
-/// histograms would be in the middles of their buckets, which look like modes.
+/// Count of one value. The values of a histogram bucket are spread over all buckets that it
+/// covers here, which therefore hold fractions of values. If they were rounded to whole values,
+/// most values of small histograms would pile up in the middles of their buckets and look like
+/// modes.
 const UNIT: u64 = 1 << 20;
 
 /// The values of a bucket: from `low` (inclusive) to `low + width` (exclusive).
@@ -44,7 +45,7 @@ struct Bucket {
 impl Bucket {
     fn index_of(ns: u64) -> u32 {
         let excess = (u64::BITS - ns.leading_zeros()).saturating_sub(DIGITS);
-        // The result is at most 31 x 512 + 1024, because values are limited.
+        // At most 31 x 512 + 1024, because values are limited.
         (u64::from(excess) * PER_OCTAVE + (ns >> excess)) as u32
     }
 
@@ -83,9 +84,9 @@ impl Sums {
     }
 
     /// Returns the sums of both sets of values together (P. Pébay, "Formulas for robust, one-pass
-    /// parallel computation of covariances and arbitrary-order statistical moments", SAND2008-6212,
-    /// equations 1.3 and 2.1 to 2.3). These equations subtract no large sums, so they lose few
-    /// digits.
+    /// parallel computation of covariances and arbitrary-order statistical moments",
+    /// SAND2008-6212, equations 1.3 and 2.1 to 2.3). These equations never subtract large sums,
+    /// so they lose few digits.
     fn merged(self, other: Self) -> Self {
         if self.count == 0.0 || other.count == 0.0 {
             return if self.count == 0.0 { other } else { self };
@@ -123,20 +124,20 @@ pub struct Moments {
     pub kurtosis: f64,
 }
 
-/// A range with the number of recorded values in it. The values count as spread evenly over the
-/// range.
+/// A range with the number of recorded values in it, which count as spread evenly over it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Step {
-    /// Smallest value in nanoseconds, inclusive.
+    /// Min value in nanoseconds, inclusive.
     pub from: f64,
-    /// Largest value in nanoseconds, exclusive.
+    /// Max value in nanoseconds, exclusive.
     pub to: f64,
-    /// Number of values in this range. It is a fraction if wider buckets of a histogram cover it.
+    /// Number of values in this range. It can be a fraction if the values come from wider buckets
+    /// of a histogram.
     pub count: f64,
 }
 
 impl Distribution {
-    /// Adds a value. 0 counts as 1 ns.
+    /// Adds a value. 0 is recorded as 1 ns.
     pub fn record(&mut self, ns: u64) {
         let ns = ns.clamp(1, LONGEST_NS);
         *self.buckets.entry(Bucket::index_of(ns)).or_default() += UNIT;
@@ -145,7 +146,7 @@ impl Distribution {
     }
 
     fn extend(&mut self, least: u64, greatest: u64) {
-        // 0 means that there is no value yet.
+        // 0 means that there is no value so far.
         self.least = if self.least == 0 {
             least
         } else {
@@ -154,9 +155,8 @@ impl Distribution {
         self.greatest = self.greatest.max(greatest);
     }
 
-    /// Adds all values of a histogram of any resolution. The values in a bucket of the histogram
-    /// are spread evenly over the bucket. For the moments, all of them count as being in the middle
-    /// of the bucket.
+    /// Adds all values of a histogram of any resolution. The values of a histogram bucket are
+    /// spread evenly over it; for the moments, they count as being in its middle.
     pub fn add(&mut self, other: &Histogram<u64>) {
         for value in other.iter_recorded() {
             let ns = value.value_iterated_to();
@@ -166,14 +166,14 @@ impl Distribution {
             );
             let (first, last) = (Bucket::index_of(low), Bucket::index_of(high.max(low)));
             let (count, parts) = (value.count_at_value(), u64::from(last - first) + 1);
-            // No unit is lost: the parts add up to the count.
+            // The parts add up to exactly the count, so no unit is lost.
             let below = |part: u64| {
                 (u128::from(count) * u128::from(UNIT) * u128::from(part) / u128::from(parts)) as u64
             };
             for (part, index) in (0..parts).zip(first..=last) {
                 *self.buckets.entry(index).or_default() += below(part + 1) - below(part);
             }
-            // The first and the last of the values that are spread evenly.
+            // The first and the last value, if the values are spread evenly.
             let margin = (high.max(low) - low) / (2 * count.max(1));
             self.extend(low + margin, high.max(low) - margin);
             self.sums = self.sums.merged(Sums::of((low + high) as f64 / 2.0, count));
@@ -192,8 +192,8 @@ impl Distribution {
         }
     }
 
-    /// Subtracts a constant from all values and returns their distribution. A value that is not
-    /// larger than the constant becomes 1 ns.
+    /// Returns the distribution of all values minus a constant. A value that would not stay
+    /// positive becomes 1 ns.
     #[must_use]
     pub fn less(&self, ns: u64) -> Self {
         let mut less = Self {
@@ -224,12 +224,12 @@ impl Distribution {
         self.sums.count == 0.0
     }
 
-    /// Returns the smallest value in nanoseconds, or 0 without values.
+    /// Returns the min in nanoseconds, or 0 without values.
     pub fn least(&self) -> u64 {
         self.least
     }
 
-    /// Returns the largest value in nanoseconds, or 0 without values.
+    /// Returns the max in nanoseconds, or 0 without values.
     pub fn greatest(&self) -> u64 {
         self.greatest
     }
@@ -259,10 +259,10 @@ impl Distribution {
         }
     }
 
-    /// Returns a percentile in nanoseconds: `percent` of the values are at most this large. Returns
-    /// 0 without values.
+    /// Returns a percentile in nanoseconds: `percent` of the values are at most this large.
+    /// Returns 0 without values.
     pub fn percentile(&self, percent: f64) -> u64 {
-        // 99.9 % of 1000 is not exactly 999 in binary.
+        // The factor is needed because 99.9 % of 1000 is not exactly 999 in binary.
         let rank = (percent / 100.0 * self.sums.count * (1.0 - 1e-12))
             .ceil()
             .max(1.0);
@@ -280,7 +280,7 @@ impl Distribution {
         self.greatest
     }
 
-    /// Returns the ranges with values, ascending. The ranges do not overlap.
+    /// Iterates over the ranges with values, in ascending order and without overlap.
     pub fn steps(&self) -> impl DoubleEndedIterator<Item = Step> + Clone {
         self.buckets.iter().map(|(index, count)| {
             let Bucket { low, width } = Bucket::at(*index);
@@ -293,7 +293,7 @@ impl Distribution {
     }
 
     /// Returns the number of values from `from` (inclusive) to `to` (exclusive). The values of a
-    /// bucket count as spread evenly over the bucket.
+    /// bucket count as spread evenly over it.
     pub fn between(&self, from: f64, to: f64) -> f64 {
         self.steps()
             .map(|step| step.count * overlap(step, from, to))
@@ -312,9 +312,9 @@ impl Distribution {
         points
     }
 
-    /// Returns the Kolmogorov-Smirnov distance: the largest difference between the cumulative
-    /// shares of both distributions, 0 to 1. A distribution without values has the distance 1 from
-    /// all others.
+    /// Returns the Kolmogorov-Smirnov distance, 0 to 1: the max difference between the cumulative
+    /// shares of both distributions. A distribution without values has distance 1 from all
+    /// others.
     pub fn distance(&self, other: &Self) -> f64 {
         if self.is_empty() || other.is_empty() {
             return if self.is_empty() && other.is_empty() {
@@ -323,7 +323,7 @@ impl Distribution {
                 1.0
             };
         }
-        // Both distributions have the same buckets, so the largest difference is at the end of a
+        // Both distributions have the same buckets, so the max difference is at the end of a
         // bucket.
         let (mut ours, mut theirs) = (
             self.buckets.iter().peekable(),
@@ -349,7 +349,7 @@ impl Distribution {
     }
 }
 
-/// Returns the number of values of a count in units.
+/// Converts a count in units to a number of values.
 fn counted(units: u64) -> f64 {
     units as f64 / UNIT as f64
 }

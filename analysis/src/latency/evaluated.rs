@@ -10,7 +10,7 @@ use super::grouping::{By, Named, Separation};
 use super::modes::{self, Mode};
 use crate::error::AnalysisError;
 
-/// Meaning of the values of a set of distributions.
+/// What the values of a set of distributions are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Source {
     /// Each value is the round-trip time of a MAD.
@@ -19,13 +19,13 @@ pub enum Source {
     PortMeans,
 }
 
-/// All distributions of a recording. The timer cost (the shortest time for one reading of the
-/// clock) is subtracted from their values.
+/// All distributions of a recording. The timer cost (the min time for one reading of the clock)
+/// is already subtracted from the values.
 #[derive(Clone, Debug)]
 pub struct Latencies {
     /// All values.
     pub all: Distribution,
-    /// Meaning of the values.
+    /// What the values are.
     pub source: Source,
     /// Values by device kind.
     pub kinds: Vec<Named>,
@@ -35,17 +35,17 @@ pub struct Latencies {
     pub samplers: Vec<Named>,
     /// Values by device.
     pub devices: Vec<Named>,
-    /// Meaning of the values by distance and by device.
+    /// What the values by distance and by device are.
     pub device_source: Source,
-    /// The shortest single round-trip time of each device. This is the time without queues on the
-    /// path. Empty if the records have neither `rtt_min_ns` nor `service` histograms.
+    /// Shortest single round-trip time of each device, that is, without queues on the path. Empty
+    /// if the records have neither `rtt_min_ns` nor `service` histograms.
     pub least: Distribution,
-    /// Whether the shortest round-trip times are from `rtt_min_ns`. Values from `service`
-    /// histograms are rounded to 3 to 6 %.
+    /// Whether `least` comes from `rtt_min_ns`. Values from `service` histograms are rounded to 3
+    /// to 6 %.
     pub has_exact_least: bool,
     /// Durations of compound queries: all MADs of a port in a slot.
     pub compound: Distribution,
-    /// Timer cost of each sampler in nanoseconds. It is subtracted from all values.
+    /// Timer cost of each sampler in nanoseconds, which is subtracted from all values.
     pub clocks: BTreeMap<String, u64>,
     /// Values of one source, for all groupings.
     joint: Parts,
@@ -70,7 +70,7 @@ pub(super) struct Parts {
     devices: BTreeMap<Guid, Distribution>,
 }
 
-/// Number of switches on the path to a device. The device itself counts too. Unknown numbers are
+/// Number of switches on the path to a device, including the device itself. Unknown numbers are
 /// sorted last.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Hops {
@@ -89,7 +89,7 @@ impl Hops {
 }
 
 impl Parts {
-    /// Adds values of a sampler whose devices are not known.
+    /// Adds values of a sampler for which the devices are unknown.
     pub(super) fn add_kind(&mut self, kind: &str, sampler: &str, values: &Distribution) {
         self.kinds.entry(kind.to_owned()).or_default().merge(values);
         self.samplers
@@ -98,7 +98,6 @@ impl Parts {
             .merge(values);
     }
 
-    /// Adds values of a device.
     pub(super) fn add_device(
         &mut self,
         guid: Guid,
@@ -156,7 +155,7 @@ impl Latencies {
                 help,
             });
         }
-        // The histograms by kind have a higher resolution than those by device.
+        // Histograms by kind have a higher resolution than those by device.
         let fine = if rtt.is_empty() { &joint } else { &rtt };
         let (by_device, device_source) = if has_single && !joint.devices.is_empty() {
             (&joint, Source::SingleMads)

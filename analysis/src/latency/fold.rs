@@ -21,24 +21,22 @@ use crate::record::{self, Port, Record, Type};
 pub struct Latency {
     samplers: BTreeMap<String, OfSampler>,
     compound: Compound,
-    /// Names of the devices.
     names: FxHashMap<Guid, String>,
     /// Number of `histogram` records that could not be decoded.
     pub undecoded: u64,
 }
 
-/// Values that one sampler measured. All values include the timer cost (the shortest time for one
-/// reading of the clock).
+/// Values that one sampler measured, including the timer cost (the min time for one reading of
+/// the clock).
 #[derive(Clone, Debug, Default)]
 struct OfSampler {
-    /// Smallest timer cost in nanoseconds.
+    /// Min timer cost in nanoseconds.
     clock: Option<u64>,
     /// Single MADs by device kind, from `rtt` histograms.
     kinds: BTreeMap<String, Distribution>,
     devices: BTreeMap<Guid, OfDevice>,
 }
 
-/// Values of one device.
 #[derive(Clone, Debug, Default)]
 struct OfDevice {
     kind: String,
@@ -77,8 +75,8 @@ impl Latency {
     }
 
     fn add_port(&mut self, port: &Port<'_>) {
-        // If MADs were lost, `rtt_ns` is the sum over the answered MADs, but `mads` counts all
-        // MADs. So the mean of such a record is not used.
+        // If MADs were lost, `rtt_ns` adds up only those with a reply, but `mads` counts all of
+        // them, so the mean would be too small.
         let Some(mean) = port
             .rtt_ns
             .checked_div(port.mads)
@@ -118,7 +116,7 @@ impl Latency {
         }
     }
 
-    /// Returns the distributions. The timer cost is subtracted from their values.
+    /// Returns the distributions, with the timer cost subtracted.
     ///
     /// # Errors
     /// Returns an error if there is no round-trip time.
@@ -135,7 +133,7 @@ impl Latency {
             .for_each(|values| compound.merge(values));
         let (mut rtt, mut service, mut means) =
             (Parts::default(), Parts::default(), Parts::default());
-        // The shortest time of a device: exact, and from histograms.
+        // Shortest time of each device: exact ones, and those from histograms.
         let mut least: [BTreeMap<Guid, u64>; 2] = Default::default();
         for (name, sampler) in &self.samplers {
             let clock = sampler.clock.unwrap_or(0);
@@ -167,8 +165,8 @@ impl Latency {
             }
         }
         let [mut least, from_histograms] = least;
-        // A histogram has rounded values, also of the time before the range: it counts only for a
-        // device without records of any sampler.
+        // Values of a histogram are rounded, and can come from before the time range, so they are
+        // used only for a device without port records.
         for (guid, ns) in from_histograms {
             least.entry(guid).or_insert(ns);
         }
@@ -192,7 +190,7 @@ impl Latency {
     }
 }
 
-/// Returns the distribution with this name. Allocates memory only for a new distribution.
+/// Returns the distribution of this name, and allocates memory only for a new one.
 fn entry<'a>(all: &'a mut BTreeMap<String, Distribution>, name: &str) -> &'a mut Distribution {
     all.entry(name.to_owned()).or_default()
 }

@@ -1,4 +1,4 @@
-//! Groups of values, and the grouping that separates the modes of a distribution best.
+//! Groups of values, and how well each grouping separates the modes of a distribution.
 
 use std::fmt;
 
@@ -59,26 +59,26 @@ pub struct Named {
     pub values: Distribution,
 }
 
-/// Result of the evaluation: how well a grouping separates the modes.
+/// How well a grouping separates the modes.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Separation {
     /// The grouping.
     pub by: By,
     /// Number of groups.
     pub groups: usize,
-    /// Reduction of the uncertainty about the mode of a value if its group is known, as a share
-    /// from 0 to 1.
+    /// How much the uncertainty about the mode of a value shrinks if its group is known, as a
+    /// share from 0 to 1.
     pub explained: f64,
     /// [`explained`](Self::explained) minus [`COST`] for each doubling of the number of groups.
     pub score: f64,
 }
 
 /// Reduction of the score for each doubling of the number of groups. A finer grouping (devices
-/// instead of kinds of devices) always explains at least as much. Without this reduction, it would
-/// always win.
+/// instead of device kinds) always explains at least as much, so it would always win without this
+/// reduction.
 pub const COST: f64 = 0.02;
 
-/// Smallest score with which a grouping counts as separating the modes.
+/// Min score of a grouping that counts as separating the modes.
 pub const LEAST_SCORE: f64 = 0.1;
 
 impl Separation {
@@ -131,8 +131,8 @@ impl Separation {
     }
 }
 
-/// Returns the groups that have the most values from `from` to `to`, and their shares of these
-/// values, in descending order. Returns at most three groups.
+/// Returns up to three groups that have the most values from `from` to `to`, with their shares of
+/// these values, in descending order.
 pub fn largest(groups: &[Named], from: f64, to: f64) -> Vec<(&str, f64)> {
     const MOST: usize = 3;
     let mut counts: Vec<(&str, f64)> = groups

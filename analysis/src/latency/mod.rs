@@ -1,16 +1,16 @@
-//! Evaluates the round-trip times of MADs as empirical distributions. The method is that of the
+//! Evaluates the round-trip times of MADs as empirical distributions, with the method of the
 //! program Confidence (Settlemyer et al.) and of figure 4 of the LDMS paper.
 //!
 //! | value | source |
 //! |---|---|
-//! | round-trip time of a single MAD | `histogram` records: `rtt` by device kind, `service` by device |
-//! | mean over the MADs of a port in a slot | `rtt_ns` / `mads` of port records; used without histograms |
+//! | single MAD | `histogram` records: `rtt` by device kind, `service` by device |
+//! | mean over the MADs of a port in a slot | `rtt_ns` / `mads` of port records, if no histograms |
 //! | compound query: all MADs of a port in a slot | `rtt_ns` of port records |
-//! | shortest single round-trip time of a device | `rtt_min_ns` of port records, else the `service` histogram |
+//! | shortest MAD of a device | `rtt_min_ns` of port records, else `service` histograms |
 //!
-//! Each measured time includes the time of one clock reading, the *timer cost* (`clock_ns`). It is
-//! subtracted from every value, as Confidence does. From the duration of a compound query it is
-//! subtracted once for each MAD.
+//! Each measured time includes the time for one reading of the clock, the *timer cost*
+//! (`clock_ns`). As in Confidence, it is subtracted from every value, and once for each MAD from
+//! the duration of a compound query.
 
 pub mod bins;
 pub mod compare;

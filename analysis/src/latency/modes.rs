@@ -1,26 +1,27 @@
 //! Finds the modes of a distribution: their number, their positions, and the share of the values
 //! that belongs to each.
 //!
-//! 1. Candidates are the peaks of a kernel density estimate. The kernel is Gaussian, and its width
-//!    follows B. W. Silverman, "Density Estimation" (1986), equation 3.31.
-//! 2. The [dip test](super::dip) decides whether two neighbouring peaks are one mode. It tests the
-//!    values between the outer valleys of both peaks. If they have only one mode, the two peaks are
-//!    merged. The least significant pair is merged first.
+//! 1. Candidates are the peaks of a kernel density estimate. The kernel is Gaussian, and its
+//!    width follows B. W. Silverman, "Density Estimation" (1986), equation 3.31.
+//! 2. The [dip test](super::dip) decides whether two neighbouring peaks are one mode. It tests
+//!    the values between the outer valleys of both peaks, and if they have only one mode, the
+//!    peaks are merged, the least significant pair first.
 //! 3. Both steps are repeated within each mode, because close peaks need a narrower kernel than
-//!    distant ones (like SkinnyDip: S. Maurer and C. Plant, KDD 2016).
+//!    distant ones (as in SkinnyDip: S. Maurer and C. Plant, KDD 2016).
 //!
-//! A large recording has millions of values, and values of one device are not independent. A pause
-//! of the sampler, for example, delays all MADs in flight by the same time. So the test never
-//! assumes more than [`MOST_VALUES`] values, and a mode has at least [`LEAST_SHARE`] of all values.
+//! A large recording has millions of values, but those of one device are not independent: a pause
+//! of the sampler, for example, delays all MADs in flight by the same time. Therefore the test
+//! never assumes more than [`MOST_VALUES`] values, and a mode has at least [`LEAST_SHARE`] of all
+//! values.
 
 use super::bins::Bins;
 use super::dip::{self, Knot};
 use super::distribution::Distribution;
 
-/// Largest number of values that the dip test assumes.
+/// Max number of values that the dip test assumes.
 pub const MOST_VALUES: f64 = 50_000.0;
 
-/// Smallest share of the values in a mode.
+/// Min share of all values in a mode.
 pub const LEAST_SHARE: f64 = 0.01;
 
 /// A mode: a peak of the density, and the values up to the valleys at both sides.
@@ -28,16 +29,16 @@ pub const LEAST_SHARE: f64 = 0.01;
 pub struct Mode {
     /// Value with the highest density, in nanoseconds.
     pub at: f64,
-    /// Valley below the peak, in nanoseconds. It is 0 for the first mode.
+    /// Valley below the peak, in nanoseconds; 0 for the first mode.
     pub from: f64,
-    /// Valley above the peak, in nanoseconds. It is infinite for the last mode.
+    /// Valley above the peak, in nanoseconds; infinite for the last mode.
     pub to: f64,
     /// Share of the values from `from` to `to`, 0 to 1.
     pub share: f64,
 }
 
-/// Returns the modes, ascending. The density is per decade of time or per unit of time, according
-/// to the scale of `bins`. Without values the list is empty. Otherwise it has at least one mode.
+/// Returns the modes in ascending order: none without values, otherwise at least one. The density
+/// is per decade or per unit of time, according to the scale of `bins`.
 pub fn modes(values: &Distribution, bins: Bins) -> Vec<Mode> {
     if values.is_empty() {
         return Vec::new();
@@ -73,7 +74,7 @@ pub fn modes(values: &Distribution, bins: Bins) -> Vec<Mode> {
         .collect()
 }
 
-/// Largest number of times that the search is repeated within a mode.
+/// Max depth to which the search is repeated within modes.
 const DEPTH: u32 = 3;
 
 /// A peak and its valleys as positions on the axis.
@@ -87,12 +88,13 @@ struct Peak {
     to: f64,
 }
 
-/// Appends the modes of a part of the values. `count` is the number of values of the part, and
-/// `portion` is the share of the part among all values.
+/// Appends the modes of a part of the values. `count` is the number of these values, and
+/// `portion` their share of all values.
 fn split(knots: &[Knot], (count, portion): (f64, f64), depth: u32, found: &mut Vec<Peak>) {
     let mut peaks = Density::of(knots, count).peaks();
-    // Significance of each pair of neighbours: above 1 for two modes. If a peak is too small, it is
-    // negative: the pair with the flattest valley is merged first.
+    // Significance of each pair of neighbours, above 1 for two modes. It is negative if a peak is
+    // too small, so that such pairs are merged first, those with the flattest valleys before the
+    // others.
     let pair = |left: Peak, right: Peak| {
         let is_small = [left, right]
             .into_iter()
@@ -155,7 +157,6 @@ fn significance(knots: &[Knot], (from, to): (f64, f64), count: f64) -> f64 {
     )
 }
 
-/// Returns the share of values below a position.
 fn share_below(knots: &[Knot], x: f64) -> f64 {
     let after = knots.partition_point(|knot| knot.x <= x);
     match (
@@ -204,7 +205,6 @@ fn part(knots: &[Knot], from: f64, to: f64) -> Vec<Knot> {
 struct Density {
     /// Position of the first grid cell.
     begin: f64,
-    /// Width of a grid cell.
     step: f64,
     heights: Vec<f64>,
     /// First and last position of the values.
@@ -214,7 +214,7 @@ struct Density {
 /// Grid cells per kernel width.
 const CELLS: f64 = 4.0;
 
-/// Largest number of grid cells.
+/// Max number of grid cells.
 const MOST_CELLS: f64 = 8_192.0;
 
 /// Number of kernel widths at which the kernel is cut off.
@@ -226,8 +226,7 @@ impl Density {
             knots.first().map_or(0.0, |knot| knot.x),
             knots.last().map_or(0.0, |knot| knot.x),
         );
-        // Modes with less than one hundredth of the values are not significant, so the tails can be
-        // ignored.
+        // The tails can be ignored, because a mode needs at least a hundredth of the values.
         let (low, high) = (quantile(knots, 0.001), quantile(knots, 0.999));
         let kernel = kernel_width(knots, count)
             .max(CELLS * (high - low) / MOST_CELLS)
@@ -269,7 +268,7 @@ impl Density {
         }
     }
 
-    /// Returns the peaks with the valleys between them. There is at least one peak.
+    /// Returns the peaks with the valleys between them, at least one.
     fn peaks(&self) -> Vec<Peak> {
         let position = |cell: usize| self.begin + (cell as f64 + 0.5) * self.step;
         let mut peaks: Vec<Peak> = Vec::new();

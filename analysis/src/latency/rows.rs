@@ -1,4 +1,4 @@
-//! Rows of the JSON output.
+//! The rows of distributions in the JSON output.
 
 use ibnet_record::types::Guid;
 use serde::Serialize;
@@ -10,8 +10,8 @@ use super::grouping::{By, Named};
 use super::modes;
 use crate::rows::Row;
 
-/// A distribution in the JSON output. Times are in nanoseconds. The timer cost (the shortest time
-/// for one reading of the clock) is subtracted.
+/// A distribution in the JSON output. Times are in nanoseconds, with the timer cost (the min time
+/// for one reading of the clock) subtracted.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct LatencyRow {
     /// Name of the recording. Null without a comparison.
@@ -30,13 +30,13 @@ pub struct LatencyRow {
     pub mean_ns: f64,
     /// Standard deviation, with the number of values as the divisor.
     pub sd_ns: f64,
-    /// Skewness. It is 0 for a symmetric distribution.
+    /// Skewness: 0 for a symmetric distribution.
     pub skew: f64,
-    /// Kurtosis. It is 3 for a normal distribution.
+    /// Kurtosis: 3 for a normal distribution.
     pub kurtosis: f64,
-    /// Modes, ascending.
+    /// Positions of the modes, ascending.
     pub modes: Vec<f64>,
-    /// Smallest value.
+    /// Min of the values.
     pub min_ns: u64,
     /// 1st percentile.
     pub p1_ns: u64,
@@ -52,7 +52,7 @@ pub struct LatencyRow {
     pub p99_ns: u64,
     /// 99.9th percentile.
     pub p999_ns: u64,
-    /// Largest value.
+    /// Max of the values.
     pub max_ns: u64,
     /// Median minus the median of the first recording. Null without a comparison.
     pub shift_ns: Option<f64>,
@@ -87,7 +87,7 @@ impl Row for LatencyRow {
 }
 
 impl LatencyRow {
-    /// Evaluates a distribution. `bins` has the scale on which modes are searched.
+    /// Evaluates a distribution. Modes are searched on the scale of `bins`.
     pub fn of(by: Option<By>, name: &str, values: &Distribution, bins: Bins) -> Self {
         let Moments {
             mean,

@@ -1,5 +1,5 @@
-//! Means of the values of a port for each time interval. At first, an interval is 1 s long. If
-//! there are too many intervals, their length is doubled (2 s, 4 s, ...).
+//! Means of the values of a port for each *bin*, a time interval that is 1 s long at first. If
+//! there are too many bins, their length is doubled (2 s, 4 s, ...).
 
 use super::Mean;
 use crate::input::run::{MeasuredOver, Run};
@@ -7,17 +7,17 @@ use crate::record::{Interval, Port};
 
 const SECOND: u64 = 1_000_000_000;
 
-/// Means of a port for each time interval.
+/// Means of a port for each bin.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TimeBins {
-    /// Intervals in the order of their numbers.
+    /// Bins in the order of their numbers.
     bins: Vec<(u64, TimeBin)>,
-    /// The length of an interval is 1 s << `shift`.
+    /// A bin is 1 s << `shift` long.
     shift: u32,
     most: usize,
 }
 
-/// Means of a port over one time interval.
+/// Means of a port over one bin.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct TimeBin {
     /// Data transmitted, in Gb/s.
@@ -30,14 +30,14 @@ pub struct TimeBin {
     pub rcv_utilization: Mean,
     /// Share of the time in which the port had data to send and no credit, 0 to 1.
     pub blocked: Mean,
-    /// Whether the link was down in a part of the time.
+    /// Whether the link was down in a part of the bin.
     pub has_down: bool,
 }
 
 /// The rates of a record. A NaN means that the record has no value.
 #[derive(Clone, Copy)]
 struct Rates {
-    /// Sent and received in Gb/s, then as shares of the data rate of the link.
+    /// Sent and received in Gb/s, then both as shares of the data rate of the link.
     data: [f64; 4],
     blocked: f64,
 }
@@ -57,7 +57,7 @@ impl Rates {
     }
 }
 
-/// The columns of the rates of many records.
+/// The rates of many records as columns.
 pub(super) struct RateColumns<'r, 'a> {
     run: &'r Run<'a>,
     data: [Option<&'a [f64]>; 4],
@@ -104,7 +104,7 @@ impl TimeBins {
         }
     }
 
-    /// Returns the length of an interval in nanoseconds.
+    /// Returns the length of a bin in nanoseconds.
     pub const fn width_ns(&self) -> u64 {
         match 1_u64.checked_shl(self.shift) {
             Some(seconds) => SECOND.saturating_mul(seconds),
@@ -112,18 +112,18 @@ impl TimeBins {
         }
     }
 
-    /// Returns the number of times that the length was doubled.
+    /// Returns how often the length was doubled.
     pub const fn shift(&self) -> u32 {
         self.shift
     }
 
-    /// Returns the intervals with values, each with its number. The number is the start of the
-    /// interval divided by [`Self::width_ns`].
+    /// Iterates over the bins with values. The number of a bin is its start divided by
+    /// [`Self::width_ns`].
     pub fn iter(&self) -> impl Iterator<Item = (u64, &TimeBin)> {
         self.bins.iter().map(|(number, bin)| (*number, bin))
     }
 
-    /// Returns the interval of this number.
+    /// Returns the bin of this number.
     pub fn get(&self, number: u64) -> Option<&TimeBin> {
         self.bins
             .binary_search_by_key(&number, |(number, _)| *number)
@@ -131,7 +131,7 @@ impl TimeBins {
             .map(|index| &self.bins[index].1)
     }
 
-    /// Adds the rates of a record to the intervals that overlap the time of the record.
+    /// Adds the rates of a record to all bins that overlap its time.
     pub(super) fn add(&mut self, port: &Port<'_>) {
         if self.most == 0 {
             return;
@@ -159,8 +159,9 @@ impl TimeBins {
         }
     }
 
-    /// Adds the rates of a record to the last interval, or to the last one and a new one after it. Most
-    /// records of a run belong there. Otherwise changes nothing and returns false.
+    /// Fast path for most records of a run: adds the rates of a record if its time lies in the
+    /// last bin, or in the last one and a new one after it. Otherwise changes nothing and returns
+    /// false.
     fn add_to_last(&mut self, rates: &Rates, times: [Option<Interval>; 2]) -> bool {
         let (width_ns, most, count) = (self.width_ns(), self.most, self.bins.len());
         let Some((number, last)) = self.bins.last_mut() else {
@@ -179,7 +180,7 @@ impl TimeBins {
         if count >= most || !all(&|time| time.to() <= end.saturating_add(width_ns)) {
             return false;
         }
-        // The parts of the times in both intervals. A part without a length does not count.
+        // Length of the part of a time in each of the two bins; empty parts do not count.
         let part = |from: u64, to: u64| to.checked_sub(from).filter(|length_ns| *length_ns > 0);
         last.add_rates(
             rates,
@@ -226,7 +227,7 @@ impl TimeBins {
         }
     }
 
-    /// Widens the intervals to 1 s << `shift`, unless they are wider already.
+    /// Widens the bins to 1 s << `shift`, unless they are wider already.
     pub fn widen_to(&mut self, shift: u32) {
         let by = shift.saturating_sub(self.shift);
         if by == 0 {

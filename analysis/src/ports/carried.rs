@@ -1,10 +1,11 @@
-//! What a port carried and how long it was blocked, from the records of both ends of its link.
+//! Computes what a port carried and how long it was blocked, from the records of both ends of its
+//! link.
 //!
-//! The octets of an HCA port are those of its own counters, in each direction on its own. Where they
-//! are not known, because a counter is saturated, was reset or was not read, the readings of the switch
-//! port at the other end of the link fill in, for exactly this time. The octets of a reading are spread
-//! evenly over the time since the reading before. A link that is down at one of its ends carried
-//! nothing. No result depends on the bins or steps in which it is shown.
+//! The bytes of an HCA port come from its own counters, separately for each direction. For a time
+//! in which they are unknown, because a counter is saturated, was reset or was not read, the
+//! readings of the switch port at the other end of the link fill in. The bytes of a reading are
+//! spread evenly over the time since the previous one, and a link that is down at one of its ends
+//! carried nothing. No result depends on the bins or steps in which it is shown.
 
 use ibnet_record::Says;
 use ibnet_record::interval::Interval;
@@ -16,14 +17,14 @@ use crate::input::run::{MeasuredOver, Run};
 use crate::record::Port;
 use crate::silence::down_time;
 
-/// Largest number of a port of an HCA.
+/// Max port number of an HCA.
 pub(crate) const HCA_PORTS: u8 = 2;
 
-/// Number of readings of a switch port up to which it fills in with the time of each of them. Of more
-/// readings, neighbours are joined.
+/// Number of readings of a switch port that keep their own times when the port fills in. Beyond
+/// it, neighbouring readings are joined.
 const MOST_PARTS: usize = 256;
 
-/// What a [`Flow`] has.
+/// The amounts of a [`Flow`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     Sent,
@@ -34,7 +35,7 @@ pub(crate) enum Kind {
 impl Kind {
     pub(crate) const ALL: [Self; 3] = [Self::Sent, Self::Received, Self::Blocked];
 
-    /// Returns what it is at the other end of the link.
+    /// Returns the same amount as seen from the other end of the link.
     const fn reversed(self) -> Option<Self> {
         match self {
             Self::Sent => Some(Self::Received),
@@ -44,16 +45,16 @@ impl Kind {
     }
 }
 
-/// Octets or seconds, and the time in which they are known.
+/// Bytes or seconds, and the time in which they are known.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Amount {
-    /// Octets, or seconds for which ports were blocked.
+    /// Bytes, or seconds for which ports were blocked.
     pub sum: f64,
     /// Time in which the sum is known, in nanoseconds.
     pub time_ns: u64,
 }
 
-/// Octets that were sent and received, and the time for which ports were blocked.
+/// Bytes sent and received, and the time for which ports were blocked.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Flow([Amount; 3]);
 
@@ -62,12 +63,12 @@ impl Flow {
         self.0[kind as usize]
     }
 
-    /// Returns the octets that were sent.
+    /// Returns the bytes that were sent.
     pub const fn sent(&self) -> f64 {
         self.0[Kind::Sent as usize].sum
     }
 
-    /// Returns the octets that were received.
+    /// Returns the bytes that were received.
     pub const fn received(&self) -> f64 {
         self.0[Kind::Received as usize].sum
     }
@@ -77,7 +78,8 @@ impl Flow {
         self.0[kind as usize].time_ns as f64 / 1e9
     }
 
-    /// Returns the time in which the octets are known, in seconds: that of the direction with less.
+    /// Returns the time in which the bytes are known, in seconds: the shorter one of both
+    /// directions.
     pub(crate) fn covered_seconds(&self) -> f64 {
         self.seconds(Kind::Sent).min(self.seconds(Kind::Received))
     }
@@ -99,7 +101,7 @@ impl Flow {
             .for_each(|kind| self.put(kind, other.of(kind).sum, other.of(kind).time_ns));
     }
 
-    /// Returns the octets as the other end of the link sees them.
+    /// Returns the bytes as seen from the other end of the link.
     #[must_use]
     pub const fn reversed(self) -> Self {
         let Self([sent, received, _]) = self;
@@ -114,17 +116,17 @@ impl Flow {
     }
 }
 
-/// A part of a flow: its kind, its time, and its octets or seconds.
+/// A part of a flow: its kind, its time, and its bytes or seconds.
 pub(crate) type Piece = (Kind, Interval, f64);
 
-/// What a port carried by its own records.
+/// What a port carried according to its own records.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Carried {
     total: Flow,
     growth: Growth,
-    /// Times in which the octets sent and received are known.
+    /// Times in which the bytes sent and received are known.
     known: [Times; 2],
-    /// Octets sent and received by the time of the readings, of a switch port that may lead to a host.
+    /// Bytes sent and received at each reading, only for a switch port that may lead to a host.
     parts: [Parts; 2],
     /// Times in which the link was down.
     down: Times,
@@ -134,13 +136,14 @@ pub struct Carried {
     span: Option<(u64, u64)>,
 }
 
-/// Joins two times.
+/// Returns the shortest time range that contains both.
 pub(crate) fn both(a: (u64, u64), b: (u64, u64)) -> (u64, u64) {
     (a.0.min(b.0), a.1.max(b.1))
 }
 
 impl Carried {
-    /// Adds a record. `is_leaf` is the result of [`may_lead_to_host`]. Returns what it adds.
+    /// Adds a record, and returns the amounts that it adds. `is_leaf` is the result of
+    /// [`may_lead_to_host`].
     pub(crate) fn add(&mut self, port: &Port<'_>, is_leaf: bool) -> [Option<Piece>; 3] {
         let moved = self.growth.add(port);
         self.take(moved, is_leaf, port.blocked_time.zip(port.xmit_blocked))
@@ -211,7 +214,7 @@ impl Carried {
         pieces
     }
 
-    /// Adds the state of the link of a record. Returns the time in which it was down.
+    /// Adds the link state of a record. Returns the time in which the link was down.
     pub(crate) fn add_down(&mut self, port: &Port<'_>) -> Option<Interval> {
         let time = down_time(self.down_ts, port);
         time.into_iter().for_each(|time| self.down.add(time));
@@ -226,7 +229,7 @@ impl Carried {
         self.down_ts = None;
     }
 
-    /// Adds later records of the same port.
+    /// Adds the later records of the same port.
     pub(crate) fn merge(&mut self, later: Self) {
         self.total.add(later.total);
         for (known, later) in self.known.iter_mut().zip(later.known) {
@@ -247,18 +250,18 @@ impl Carried {
         self.span = later.span.into_iter().chain(self.span).reduce(both);
     }
 
-    /// Returns the sums of the records of this port alone.
+    /// Returns the sums of this port's own records.
     pub const fn total(&self) -> Flow {
         self.total
     }
 
-    /// Returns the start of the first and the end of the last time in which something is known.
+    /// Returns the start of the first and the end of the last time in which any amount is known.
     pub(crate) const fn span(&self) -> Option<(u64, u64)> {
         self.span
     }
 
-    /// Returns what this HCA port lacks and the port at the other end of the link has, and the times in
-    /// which the link was down and carried nothing. `span` is the recorded time.
+    /// Returns the amounts that this HCA port lacks: those that the port at the other end of the
+    /// link has, and zeros for the times in which the link was down. `span` is the recorded time.
     pub(crate) fn filled(&self, far: Option<&Self>, span: (u64, u64)) -> Vec<Piece> {
         let mut filled = Vec::new();
         let down = self
@@ -271,7 +274,8 @@ impl Carried {
             .collect();
         for kind in Kind::ALL {
             let mut known = Times::default();
-            // A link blocked no port while it was down and its octets are not known.
+            // While the link was down it blocked no port, unless its bytes are known for this
+            // time.
             let own = self
                 .known
                 .iter()
@@ -303,14 +307,15 @@ impl Carried {
         total
     }
 
-    /// Returns the times in which the link of this switch port was down, as its HCA port sees them.
+    /// Returns the zeros for the times in which the link of this switch port was down, as seen
+    /// from its HCA port.
     pub(crate) fn down_of_host(&self, span: (u64, u64)) -> impl Iterator<Item = Piece> {
         self.filled(None, span)
             .into_iter()
             .map(|(kind, time, sum)| (kind.reversed().unwrap_or(kind), time, sum))
     }
 
-    /// Returns the sums of an HCA port without records from those of this switch port.
+    /// Returns the sums of an HCA port without records, taken from this switch port.
     pub(crate) fn total_of_host(&self, span: (u64, u64)) -> Flow {
         let mut total = self.total.reversed();
         total.put_all(self.down_of_host(span));
@@ -318,12 +323,12 @@ impl Carried {
     }
 }
 
-/// Returns whether a port can be a switch port that leads to a host.
+/// Returns whether a port may be a switch port that leads to a host.
 pub(crate) fn may_lead_to_host(kind: Option<NodeKind>, peer: Option<PortKey>) -> bool {
     kind == Some(NodeKind::Switch) && peer.is_some_and(|(_, number)| number.0 <= HCA_PORTS)
 }
 
-/// Times in their order, without common parts. Times that touch each other are one.
+/// Times in ascending order that do not overlap. Times that touch are joined.
 #[derive(Clone, PartialEq, Debug, Default)]
 struct Times(Vec<Interval>);
 
@@ -339,7 +344,7 @@ impl Times {
         self.0.splice(first..after, Interval::new(ends.0, ends.1));
     }
 
-    /// Returns the parts of a time that are in none of these times.
+    /// Returns the parts of a time that overlap none of these times.
     fn outside(&self, time: Interval) -> Vec<Interval> {
         let first = self.0.partition_point(|known| known.to() <= time.from());
         let inside = self.0[first..]
@@ -355,11 +360,11 @@ impl Times {
     }
 }
 
-/// Octets by time. If there are many, neighbours that touch each other are joined.
+/// Bytes by time. If there are many entries, neighbours that touch are joined.
 #[derive(Clone, PartialEq, Debug, Default)]
 struct Parts {
     all: Vec<(Interval, f64)>,
-    /// Number of parts that are joined again.
+    /// Number of entries at which the next joining takes place.
     most: usize,
 }
 
@@ -373,7 +378,8 @@ impl Parts {
                 other => other.to_vec(),
             };
             self.all = self.all.chunks(2).flat_map(pair).collect();
-            // Parts with gaps between them stay apart.
+            // Entries with gaps between them stay apart, so the limit must grow with what is
+            // left.
             self.most = self.all.len() / 3 * 4;
         }
         self.all.push((time, octets));

@@ -7,7 +7,7 @@ use ibnet_store::column::Integers;
 /// Increase of a counter over the time range.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CounterChange {
-    /// Increase, including the values that were counted after a reset.
+    /// Increase, including what was counted after a reset.
     pub increase: u64,
     /// Whether the true increase may be larger, because the counter was reset in between or is
     /// saturated.
@@ -35,7 +35,7 @@ impl CounterChange {
         self.last = value;
     }
 
-    /// Adds a reading. Without an earlier reading, it is the first one.
+    /// Adds a reading, which is the first one if `change` is `None`.
     pub(super) const fn add_to(change: &mut Option<Self>, value: u64, is_saturated: bool) {
         match change {
             Some(change) => change.add(value, is_saturated),
@@ -59,8 +59,8 @@ impl CounterChange {
                 values,
                 present: None,
             } => {
-                // A second reading of the same value changes nothing, and most counters of errors never
-                // change.
+                // A repeated value changes nothing, and most error counters never change, so one
+                // reading of each group of equal values is enough.
                 for same in values[rows].chunk_by(|a, b| a == b) {
                     add(same[0]);
                 }

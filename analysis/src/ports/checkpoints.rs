@@ -1,17 +1,16 @@
-//! Octets that a port sent and received at certain slots.
-//!
-//! With these readings, the two ends of a link can be compared. The octets that one end sent must
-//! agree with the octets that the other end received in the same slots.
+//! Bytes that a port had sent and received at certain slots, to compare the two ends of a link:
+//! the bytes that one end sent must agree with those that the other end received in the same
+//! slots.
 
 use super::DATA_COUNTERS;
 use crate::input::run::Run;
 use crate::record::Port;
 
-/// Largest number of readings that are kept for a port.
+/// Max number of readings that are kept for a port.
 const MOST: usize = 32;
 
-/// Readings at the slots whose numbers are multiples of a power of two. So both ends of a link keep
-/// the same slots, or the slots of one end are a subset of those of the other end.
+/// Readings at the slots whose numbers are multiples of a power of two. The ends of a link thus
+/// keep the same slots, or one end keeps a subset of the slots of the other.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Checkpoints {
     /// Readings in the order of their slots.
@@ -19,7 +18,6 @@ pub struct Checkpoints {
     shift: u32,
 }
 
-/// One reading.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Checkpoint {
     slot: u64,
@@ -34,16 +32,16 @@ fn is_saturated(port: &Port<'_>) -> bool {
     DATA_COUNTERS.iter().any(|name| port.is_saturated(name))
 }
 
-/// Octets of both directions of a link as counted by both ends over the same slots.
+/// Bytes of both directions of a link, as both ends counted them over the same slots.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct EndComparison {
     /// Time between the first and the last slot, in seconds.
     pub seconds: f64,
-    /// Octets sent by the first end, and octets received by the second end.
+    /// Bytes sent by the first end, and bytes received by the second end.
     pub out: (u64, u64),
-    /// Octets sent by the second end, and octets received by the first end.
+    /// Bytes sent by the second end, and bytes received by the first end.
     pub back: (u64, u64),
-    /// Octets by which the ends may differ because they were read at different times.
+    /// Bytes by which the ends may differ because they were read at different times.
     pub tolerance: f64,
 }
 
@@ -89,7 +87,7 @@ impl Checkpoints {
         if self.all.last().is_some_and(|last| {
             checkpoint.slot <= last.slot || checkpoint.xmit < last.xmit || checkpoint.rcv < last.rcv
         }) {
-            // After a reset or a change of the clock, earlier readings are not comparable.
+            // Earlier readings are not comparable after a reset or a change of the clock.
             self.all.clear();
         }
         if checkpoint.slot.trailing_zeros() >= self.shift {
@@ -108,7 +106,7 @@ impl Checkpoints {
     }
 
     /// Compares the two ends of a link over the longest time that both cover. `gbps` is the data
-    /// rate of the link. Returns `None` if they have fewer than two slots in common.
+    /// rate of the link. Returns `None` if the ends have fewer than two slots in common.
     pub fn compare(&self, other: &Self, gbps: f64) -> Option<EndComparison> {
         let pair = |checkpoint: &Checkpoint| {
             Some((
@@ -144,20 +142,20 @@ impl Checkpoints {
                 over(|checkpoint| checkpoint.xmit, others),
                 over(|checkpoint| checkpoint.rcv, ours),
             ),
-            // The real time between the two readings can be up to twice this time.
+            // The true time between the two readings can be up to twice as long.
             tolerance: 2.0 * apart(first).saturating_add(apart(last)) as f64 * gbps / 8.0
                 + IN_FLIGHT,
         })
     }
 }
 
-/// Number of octets by which the two ends may always differ. These octets are on the cable, or
-/// belong to a packet that only one end has counted yet.
+/// Number of bytes by which the two ends may always differ, because they are on the cable or
+/// belong to a packet that only one end has counted.
 const IN_FLIGHT: f64 = 65536.0;
 
 impl EndComparison {
-    /// Returns the number of octets by which the ends differ, for both directions. A difference
-    /// within the tolerance, or within 0.5 %, is 0.
+    /// Returns the bytes by which the ends differ in each direction, or 0 if the difference is
+    /// within the tolerance or 0.5 %.
     pub fn missing(&self) -> (u64, u64) {
         const SHARE: f64 = 0.005;
         let beyond = |(sent, received): (u64, u64)| {

@@ -1,7 +1,8 @@
-//! The octets that a port sent and received, from its counters.
+//! Computes the bytes that a port sent and received from its counters.
 //!
-//! A rate is not known after a missed slot or a change of the sampler. The counters know the octets of
-//! this time too. So totals are the growth from one reading to the next, whichever sampler read.
+//! A rate is missing after a missed slot or a change of the sampler, but the counters include the
+//! bytes of that time. Totals are therefore the growth from one reading to the next, no matter
+//! which sampler made the readings.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -10,20 +11,20 @@ use ibnet_record::interval::Interval;
 use super::{DATA_COUNTERS, rate};
 use crate::record::Port;
 
-/// The times of two readings are exact to this time, beside the round-trip time. A growth that the link
-/// cannot carry in the time between the readings and these times is not counted.
+/// Max error of the times of two readings, apart from the round-trip time. A growth that the link
+/// cannot carry even in this extra time is not counted.
 const INEXACT_NS: u64 = 100_000_000;
 
-/// Largest time between readings that are compared to find clocks that are apart.
+/// Max time between readings that are compared to detect that clocks differ.
 const RECENT_NS: u64 = 60_000_000_000;
 
 /// The last readings of both counters.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(crate) struct Growth {
     counters: [Counter; 2],
-    /// Time of the newest reading, also of one that was left out because it is out of order.
+    /// Time of the newest reading, even if it was ignored because it is out of order.
     newest: u64,
-    /// The last readings of two samplers, the newest first.
+    /// The last readings of the last two samplers, newest first.
     read: [Reading; 2],
 }
 
@@ -31,16 +32,16 @@ pub(crate) struct Growth {
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(crate) struct Reading {
     pub(crate) ts: u64,
-    /// Number of the sampler. 0 at an edge, where the values are between those of two readings.
+    /// Id of the sampler. 0 at an edge, where the values are interpolated between two readings.
     pub(crate) sampler: u64,
-    /// Longest time from the reading of the device to `ts`.
+    /// Max time from the moment at which the device read its counters to `ts`.
     pub(crate) rtt_ns: u64,
     pub(crate) values: [Option<u64>; 2],
     /// Whether the counters are saturated.
     pub(crate) full: [bool; 2],
 }
 
-/// Returns a number that stands for the name of a sampler.
+/// Returns an id for the name of a sampler: its hash.
 pub(crate) fn sampler_number(sampler: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     sampler.hash(&mut hasher);
@@ -50,25 +51,25 @@ pub(crate) fn sampler_number(sampler: &str) -> u64 {
 /// The last reading of a counter.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 struct Counter {
-    /// Its time, the longest time from the reading of the device to this time, and its value.
+    /// Time, max time from the reading in the device to this time, and value.
     last: Option<(u64, u64, u64)>,
-    /// Whether the counter was saturated. Rates then stand in for no reading.
+    /// Whether the counter was saturated. Rates then replace no reading.
     was_full: bool,
-    /// End of the time for which rates stood in for the first reading, and their octets.
+    /// End of the time for which rates replaced the first reading, and the bytes of these rates.
     stood_in: (u64, f64),
 }
 
-/// Octets of one direction over a time.
+/// Bytes of one direction over a time.
 pub(crate) type Moved = (Interval, f64);
 
 impl Growth {
-    /// Adds a record. Returns the octets sent and received since the last reading of each counter, or
-    /// those of the rates of the record if there is no reading yet. After a reset, and next to a
-    /// saturated value, they are not known.
+    /// Adds a record. Returns the bytes sent and received since the last reading of each counter,
+    /// or, as long as there is no reading, those that follow from the rates of the record. They
+    /// are unknown after a reset and next to a saturated value.
     pub(crate) fn add(&mut self, port: &Port<'_>) -> [Option<Moved>; 2] {
         let full = DATA_COUNTERS.map(|name| port.is_saturated(name));
         let values = DATA_COUNTERS.map(|name| port.counter(name));
-        // A value at an edge has been interpolated between two readings, of which one may be late.
+        // A value at an edge is interpolated between two readings, of which one may be late.
         let (rtt_ns, sampler) = if port.is_edge {
             (u64::MAX, 0)
         } else {
@@ -130,9 +131,9 @@ impl Growth {
                     (Some((.., before)), Some(now)) => now < before,
                     _ => false,
                 });
-        // The counters with a rate were not reset between the two readings of their sampler. If one is
-        // smaller than a reading of this time, a clock was set back: the records before and after it
-        // have the same times.
+        // If counters have a rate, they were not reset between the two readings of their sampler.
+        // If such a counter is nevertheless smaller than a reading of this time, a clock was set
+        // back, and the records before and after that have the same times.
         let has_rates = values
             .iter()
             .zip(gbps)
@@ -152,18 +153,18 @@ impl Growth {
                 None => rated
                     .zip(gbps[of])
                     .and_then(|(time, gbps)| counter.stand_in(time, gbps)),
-                // A reset concerns both counters.
+                // A reset affects both counters.
                 Some(_) if has_decreased => None,
-                // The next reading counts the octets of a record without counters too.
+                // If the record has no counters, the next reading includes its bytes.
                 Some(last) => values[of].and_then(|now| counter.grown(last, (ts, now), most)),
             };
         }
         moved
     }
 
-    /// Notes a reading. Returns whether its counters are not smaller than at the last reading of its
-    /// sampler, a short time before. If they are smaller than another reading of this time, the
-    /// clocks of two samplers are apart: the counters were not reset.
+    /// Notes a reading. Returns whether the counters have not decreased since a recent reading of
+    /// the same sampler. If they are nevertheless smaller than a reading of another sampler, the
+    /// clocks of the two samplers differ, and there was no reset.
     fn continues(&mut self, reading: Reading) -> bool {
         let place = usize::from(self.read[0].sampler != reading.sampler);
         let before = self.read[place];
@@ -186,7 +187,7 @@ impl Growth {
 }
 
 impl Counter {
-    /// Returns the octets of a rate, which stands in for the first reading.
+    /// Returns the bytes of a rate, which replaces the first reading.
     fn stand_in(&mut self, time: Interval, gbps: f64) -> Option<Moved> {
         if self.was_full {
             return None;
@@ -197,7 +198,7 @@ impl Counter {
         Some((time, octets))
     }
 
-    /// Returns the octets since the reading before. `gbps` is the data rate of the link.
+    /// Returns the bytes since the previous reading. `gbps` is the data rate of the link.
     fn grown(
         &self,
         (since, late_ns, before): (u64, u64, u64),
@@ -213,8 +214,9 @@ impl Counter {
             .checked_sub(before)
             .map(|octets| octets as f64)
             .filter(|octets| *octets <= most)?;
-        // The first reading of a time range is that at its start. It arrives with the next reading,
-        // after records that have rates and no counters.
+        // The first reading of a time range, at its start, arrives only with the next reading;
+        // records with rates but without counters can come before. Their bytes were already
+        // returned.
         let (until, given) = if self.stood_in.0 > since {
             self.stood_in
         } else {

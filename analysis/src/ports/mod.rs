@@ -1,8 +1,8 @@
-//! Summary of each port over the time range: utilization, blocked time, errors and link events.
+//! Summarizes each port over the time range: utilization, blocked time, errors and link events.
 //!
-//! The memory depends on the number of ports, not on the number of records. [`input`](crate::input)
-//! merges the records of all samplers of a port into one sequence. So the increase of a counter is
-//! also known between a reading of one sampler and the next reading of another sampler.
+//! Memory depends on the number of ports, not on the number of records. Because
+//! [`input`](crate::input) merges the records of all samplers of a port into one sequence, a
+//! counter has an increase even from a reading of one sampler to the next reading by another one.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -28,20 +28,20 @@ use self::carried::{Carried, may_lead_to_host};
 use self::change::CounterChange;
 use self::checkpoints::Checkpoints;
 
-/// GUID of the device and number of the port.
+/// GUID of the device, and number of the port.
 pub type PortKey = (Guid, PortNum);
 
-/// The counters of octets: sent and received.
+/// The byte counters: sent and received.
 pub const DATA_COUNTERS: [&str; 2] = ["port_xmit_data_bytes", "port_rcv_data_bytes"];
 
 /// A port in the rows of the JSON output. Its text form is `leaf01 port 3`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct PortName {
-    /// Port GUID of a switch or of an HCA port.
+    /// GUID of the device: the port GUID of a switch or of an HCA port.
     pub guid: Guid,
     /// Number of the port.
     pub port: PortNum,
-    /// Node description as the device returned it, not escaped. Empty if it is not known.
+    /// Node description as the device returned it, not escaped. Empty if unknown.
     pub node: Box<str>,
 }
 
@@ -57,8 +57,7 @@ impl PortName {
 }
 
 impl fmt::Display for PortName {
-    /// Writes the escaped node description and the port number, or the GUID if there is no
-    /// description.
+    /// Writes the escaped node description, or the GUID if there is none, and the port number.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { guid, port, node } = self;
         let node = node.trim();
@@ -97,7 +96,7 @@ pub struct PortSummary {
     pub node: Box<str>,
     /// Kind of the device.
     pub kind: Option<NodeKind>,
-    /// LID of the device. 0 if it is not known.
+    /// LID of the device, 0 if unknown.
     pub lid: Lid,
     /// The port at the other end of the link.
     pub peer: Option<PortKey>,
@@ -105,35 +104,34 @@ pub struct PortSummary {
     pub peer_name: Box<str>,
     /// Last known width and speed of the link, such as `4xEDR`.
     pub link: Box<str>,
-    /// MTU of the link in octets, if the last record has it.
+    /// MTU of the link in bytes, if the last record has it.
     pub mtu: Option<u16>,
-    /// Fastest data rate that the link ever had, according to the records and the net file, in
-    /// Gb/s.
+    /// Max data rate that the link ever had according to the records and the net file, in Gb/s.
     pub fastest_gbps: f64,
     /// Width and speed that belong to `fastest_gbps`.
     pub fastest: Box<str>,
-    /// Times of the first and the last reading or event, in nanoseconds since 1970: the time over
-    /// which counters grew.
+    /// Times of the first and the last reading or event, in nanoseconds since 1970. Increases of
+    /// counters refer to this time.
     pub span: (u64, u64),
     /// Number of records, and number of records in which the port answered.
     pub records: (u64, u64),
     /// Means over the whole time.
     pub all: TimeBin,
-    /// Means of each time interval.
+    /// Means of each bin.
     pub bins: TimeBins,
-    /// Changes of the counters in [`ERROR_COUNTERS`]. `None` for a counter that the device does not have.
+    /// Changes of the counters in [`ERROR_COUNTERS`]. `None` for a counter that the device lacks.
     pub errors: [Option<CounterChange>; ERROR_COUNTERS.len()],
-    /// Octets that were sent and received, and the blocked time.
+    /// Bytes sent and received, and the blocked time.
     pub carried: Carried,
-    /// Whether the port can fill in for an HCA port.
+    /// Whether the port can fill in for an HCA port: see [`carried`].
     fills_in: bool,
-    /// Octets that had been sent and received at certain slots.
+    /// Bytes that had been sent and received at certain slots.
     pub checkpoints: Checkpoints,
     /// Link events.
     pub events: LinkEvents,
 }
 
-/// A mean that is weighted by time.
+/// A mean weighted by time.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Mean {
     sum: f64,
@@ -227,7 +225,7 @@ impl Fold for Ports {
 }
 
 impl Ports {
-    /// Creates an empty state. `most` is the largest number of time intervals of a port. With 0,
+    /// Creates an empty state. `most` is the max number of bins of a port; with 0,
     /// [`PortSummary::bins`] stays empty.
     pub fn with_bins(most: usize) -> Self {
         Self {
@@ -236,9 +234,9 @@ impl Ports {
         }
     }
 
-    /// Creates an empty state for [`Job`](crate::job::Job) without counters of errors:
-    /// [`PortSummary::errors`] and [`PortSummary::checkpoints`] stay empty. Reading an archive is then
-    /// much faster.
+    /// Creates an empty state for [`Job`](crate::job::Job), without error counters:
+    /// [`PortSummary::errors`] and [`PortSummary::checkpoints`] stay empty, which makes reading
+    /// an archive much faster.
     pub fn for_jobs(most: usize) -> Self {
         Self {
             most_bins: most,
@@ -248,7 +246,7 @@ impl Ports {
         }
     }
 
-    /// Keeps what [`Job`](crate::job::Job) needs too: switch ports then fill in for HCA ports.
+    /// Also keeps what [`Job`](crate::job::Job) needs: switch ports then fill in for HCA ports.
     #[must_use]
     pub fn and_jobs(self) -> Self {
         Self {
@@ -257,9 +255,9 @@ impl Ports {
         }
     }
 
-    /// Creates an empty state for error counters and events: [`PortSummary::all`],
-    /// [`PortSummary::bins`], [`PortSummary::carried`] and [`PortSummary::checkpoints`] stay empty.
-    /// Reading an archive is then much faster.
+    /// Creates an empty state for error counters and events. [`PortSummary::all`],
+    /// [`PortSummary::bins`], [`PortSummary::carried`] and [`PortSummary::checkpoints`] stay
+    /// empty, which makes reading an archive much faster.
     pub fn for_errors() -> Self {
         Self {
             parts: Parts::Errors,
@@ -267,10 +265,10 @@ impl Ports {
         }
     }
 
-    /// Returns each port in the order of the GUIDs.
+    /// Returns the ports in the order of their GUIDs.
     pub fn finish(self) -> BTreeMap<PortKey, PortSummary> {
-        // A port with neither a record nor a reading at an edge is left out: its events contain
-        // neither a name nor a link.
+        // A port with neither a record nor a reading at an edge is left out, because events
+        // contain no names and no links.
         self.by_key
             .into_iter()
             .filter(|(_, port)| port.records.0 > 0 || !port.node.is_empty())
@@ -285,8 +283,7 @@ impl Ports {
     }
 }
 
-/// Returns the ports with time intervals of equal length. Intervals of ports with shorter ones are
-/// joined.
+/// Returns the ports with bins of equal length, joining the shorter ones.
 pub(crate) fn with_equal_bins(
     ports: &BTreeMap<PortKey, PortSummary>,
 ) -> Cow<'_, BTreeMap<PortKey, PortSummary>> {
@@ -334,13 +331,12 @@ impl PortSummary {
         (self.span.1 - self.span.0) as f64 / 1e9
     }
 
-    /// Returns the data rate of the link in Gb/s, or `None` if the link's width or speed is not
-    /// known.
+    /// Returns the data rate of the link in Gb/s, or `None` if its width or speed is unknown.
     pub fn gbps(&self) -> Option<f64> {
         rate(&self.link).and_then(|rate| rate.data_gbps())
     }
 
-    /// Returns whether the data rate is below the fastest rate in the records or in the net file.
+    /// Returns whether the data rate is below the max in the records or in the net file.
     pub fn is_degraded(&self) -> bool {
         self.gbps().is_some_and(|gbps| gbps < self.fastest_gbps)
     }
@@ -350,7 +346,8 @@ impl PortSummary {
         self.peer.map(|peer| PortName::new(&self.peer_name, peer))
     }
 
-    /// Returns the sum of the increases of all error counters, without the parts of other counters.
+    /// Returns the sum of the increases of all error counters, except those that count a part of
+    /// another counter.
     pub fn error_sum(&self) -> u64 {
         let all = self
             .errors
@@ -394,7 +391,7 @@ impl PortSummary {
         }
     }
 
-    /// Adds many records, whose texts are equal.
+    /// Adds many records that have equal strings.
     fn add_run(&mut self, run: &Run<'_>, parts: Parts) {
         let rows = run.rows();
         let (Some(last), count) = (rows.clone().next_back(), rows.len() as u64) else {
@@ -445,7 +442,7 @@ impl PortSummary {
         }
     }
 
-    /// Takes the names and the link of a record.
+    /// Takes the names and the link from a record.
     fn add_names(&mut self, port: &Port<'_>) {
         if self.records.0 == 0 || *self.node != *port.node {
             self.node = (&*port.node).into();
@@ -466,7 +463,8 @@ impl PortSummary {
     }
 
     fn add_errors(&mut self, port: &Port<'_>) {
-        // Records have the counters mostly in the order of the list.
+        // The counters of a record are mostly in the order of the list, so the search continues
+        // after the last match.
         let (mut next, count) = (0, port.counters.len());
         for (change, name) in self.errors.iter_mut().zip(ERROR_COUNTERS) {
             let found = (next..count)
@@ -488,7 +486,7 @@ impl PortSummary {
             Some(EventName::LinkChange) => {
                 self.events.changes += 1;
                 self.events.last_change = self.events.last_change.max(Some(event.ts));
-                // The rate before the change may exist only in this text, for example if it came
+                // Only this text may contain the rate before the change, for example if it came
                 // from the net file.
                 event
                     .detail
@@ -510,14 +508,14 @@ impl PortSummary {
     }
 }
 
-/// Parses width and speed in the form that records have, such as `4xEDR`.
+/// Parses width and speed in the form of the records, such as `4xEDR`.
 fn rate(link: &str) -> Option<LinkRate> {
     let (width, speed) = link.split_at_checked(link.find('x')? + 1)?;
     Some(LinkRate::new(width, speed))
 }
 
 impl Mean {
-    /// Adds a value. A NaN means that there is no value.
+    /// Adds a value. A NaN means that there is none.
     fn add(&mut self, value: f64, time_ns: u64) {
         if value.is_finite() {
             self.sum += value * time_ns as f64;
@@ -532,12 +530,12 @@ impl Mean {
         self.peak = self.peak.max(later.peak);
     }
 
-    /// Returns the largest value of a slot, or `None` without values.
+    /// Returns the max value of a slot, or `None` without values.
     pub fn peak(&self) -> Option<f64> {
         (self.time_ns > 0).then_some(self.peak)
     }
 
-    /// Returns the number of octets: the mean in Gb/s multiplied by its time.
+    /// Returns the number of bytes: the mean in Gb/s times its duration.
     #[cfg(test)]
     pub(crate) fn octets(&self) -> f64 {
         // 1 Gb/s for 1 ns is 1 bit.

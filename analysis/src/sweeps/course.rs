@@ -1,8 +1,8 @@
-//! The course of a duration over time. The number of time steps is limited.
+//! The course of a duration over time, in a limited number of steps.
 
 use std::collections::BTreeMap;
 
-/// Values over time. If there are too many steps, neighbouring steps are merged.
+/// Values over time. If there are too many steps, neighbouring ones are merged.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Course {
     /// Length of a step in nanoseconds.
@@ -17,16 +17,16 @@ pub struct Step {
     pub count: u64,
     /// Sum of the values.
     pub sum: f64,
-    /// Smallest value.
+    /// Min of the values.
     pub min: u64,
-    /// Largest value.
+    /// Max of the values.
     pub max: u64,
 }
 
-/// Largest number of steps.
+/// Max number of steps.
 const MOST_STEPS: usize = 2_000;
 
-/// Length of the first steps: a sixteenth of a second, in nanoseconds.
+/// Initial length of a step: a sixteenth of a second, in nanoseconds.
 const FIRST_WIDTH: u64 = 62_500_000;
 
 impl Default for Course {
@@ -90,13 +90,14 @@ impl Course {
             self.coarsen();
         }
         for (index, step) in &other.steps {
-            // The steps can become longer while steps are added, so the index is computed anew for
-            // each step.
+            // Adding a step can lengthen all steps, so the index is computed anew for each of
+            // them.
             self.put(index * other.width / self.width, *step);
         }
     }
 
-    /// Returns each step that has values: its middle in nanoseconds since 1970, and its values.
+    /// Iterates over the steps that have values: the middle of a step in nanoseconds since 1970,
+    /// and its values.
     pub fn steps(&self) -> impl Iterator<Item = (u64, Step)> + '_ {
         self.steps
             .iter()

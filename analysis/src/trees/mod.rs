@@ -1,16 +1,16 @@
 //! Congestion trees: which port makes which other ports wait.
 //!
-//! A port *waits* (is *blocked*) if it has data to send and no credit from its peer. The peer has
-//! no buffer space: its input buffer is full of packets, and these packets wait for an output port
-//! of the same switch. There are two cases. Either the output port also waits, for the same reason.
-//! Or it sends at the full rate of its link, and is the *root* of the tree. So the search starts at
-//! each port that is full and does not wait. From there it follows the waiting ports back from
-//! switch to switch. A port that waits for an HCA is also a root, because the host receives its
-//! packets too slowly. So is a port that waits for a device that does not answer.
+//! A port *waits* (is *blocked*) if it has data to send but no credit from its peer. The peer has
+//! no buffer space, because its input buffer is full of packets that wait for an output port of
+//! the same switch. Either this output port also waits, for the same reason, or it sends at the
+//! full rate of its link and is the *root* of the tree. The search therefore starts at each port
+//! that is full and does not wait, and follows the waiting ports back from switch to switch. A
+//! port that waits for an HCA is also a root, because the host receives its packets too slowly,
+//! and so is a port that waits for a device that does not answer.
 //!
-//! Congestion changes over time. So the search runs for each interval separately, and the results
+//! Congestion changes over time, so the search runs for each interval separately, and the results
 //! are summed for each root. In an interval in which congestion begins or ends, the root is full
-//! only for a part of the time. There, the roots of the intervals before and after count too.
+//! only for a part of the time; there, the roots of the intervals before and after count too.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -48,10 +48,10 @@ impl Default for Limits {
 /// All congestion trees of an input.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Trees {
-    /// The trees, sorted by the time for which they blocked ports, longest first.
+    /// The trees, with the one that blocked ports for the longest time first.
     pub trees: Vec<Tree>,
-    /// Ports that waited for each other in a circle without a root. The value is the time for which
-    /// the port waited, in seconds.
+    /// Ports that waited for each other in a circle without a root, each with the time for which
+    /// it waited, in seconds.
     pub circles: BTreeMap<PortKey, f64>,
     /// Time during which at least one port waited, in seconds.
     pub seconds: f64,
@@ -67,26 +67,25 @@ pub struct Tree {
     pub root: PortKey,
     /// Cause of the tree.
     pub cause: RootCause,
-    /// Start of the first interval and end of the last interval of the tree, in nanoseconds since
-    /// 1970.
+    /// Start of the first and end of the last interval of the tree, in nanoseconds since 1970.
     pub span_ns: (u64, u64),
     /// Time during which the tree existed, in seconds.
     pub seconds: f64,
-    /// Time that the link would need at its full data rate for the data that the root sent during
-    /// `seconds`, in seconds. It is the sum of utilization x duration of the intervals.
+    /// Time that the link would need at its full data rate for what the root sent during
+    /// `seconds`, in seconds: the sum of utilization x duration of the intervals.
     pub used_seconds: f64,
-    /// Largest share of its data rate that the root used in an interval, 0 to 1.
+    /// Max share of its data rate that the root used in an interval, 0 to 1.
     pub used_peak: f64,
     /// Time for which the root itself was blocked, in seconds.
     pub blocked_seconds: f64,
-    /// Sum of the blocked times of all ports of the tree, including the root, in seconds. If a port
-    /// may have waited for several roots, each root gets an equal part.
+    /// Blocked time of all ports of the tree, including the root, in seconds. If a port may have
+    /// waited for several roots, each root gets an equal part.
     pub held_up_seconds: f64,
     /// The waiting ports.
     pub branches: BTreeMap<PortKey, Branch>,
 }
 
-/// Cause of a tree: the reason why a port is its root.
+/// Cause of a tree: why a port is its root.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RootCause {
@@ -111,8 +110,8 @@ pub struct Branch {
     pub seconds: f64,
     /// Time for which the port was blocked, in seconds.
     pub blocked_seconds: f64,
-    /// Time that the link would need at its full data rate for the data that the port sent during
-    /// `seconds`, in seconds. It is the sum of utilization x duration of the intervals.
+    /// Time that the link would need at its full data rate for what the port sent during
+    /// `seconds`, in seconds: the sum of utilization x duration of the intervals.
     pub used_seconds: f64,
 }
 
@@ -126,8 +125,8 @@ struct PortLabel {
 }
 
 impl Trees {
-    /// Finds all trees. The input must have been read in several time intervals, because the search
-    /// runs for each interval. `devices` shows which devices did not answer.
+    /// Finds all trees. The search runs for each interval, so the input must have been read in
+    /// several intervals. `devices` shows which devices did not answer.
     pub fn find(ports: &BTreeMap<PortKey, PortSummary>, devices: &Devices, limits: Limits) -> Self {
         let peers = ports
             .iter()
@@ -175,7 +174,7 @@ impl Trees {
         }
         drop(snapshots);
         found.trees = trees.into_values().collect();
-        // Trees of equal weight stay in the order of their GUIDs.
+        // The sort is stable, so trees of equal weight stay in the order of their GUIDs.
         found
             .trees
             .sort_by(|a, b| b.held_up_seconds.total_cmp(&a.held_up_seconds));
@@ -211,8 +210,8 @@ impl Trees {
         }
     }
 
-    /// Keeps the trees of these hosts. A tree is kept if its root, the peer of its root or one of
-    /// its victims belongs to one of the hosts.
+    /// Keeps only the trees whose root, peer of the root or one of the victims belongs to one of
+    /// these hosts.
     pub fn retain_hosts(&mut self, hosts: &Hosts) {
         let labels = &self.labels;
         let node = |key: &PortKey| {
@@ -236,7 +235,7 @@ impl Trees {
         PortName::new(self.labels.get(&key).map_or("", |label| &label.node), key)
     }
 
-    /// Returns the name of the peer of a port, or `None` if the peer is not known.
+    /// Returns the name of the peer of a port, or `None` if the peer is unknown.
     pub fn peer(&self, key: PortKey) -> Option<PortName> {
         self.labels.get(&key).and_then(|label| label.peer.clone())
     }
@@ -304,7 +303,7 @@ impl PortLabel {
         }
     }
 
-    /// Returns the label of the peer of a port, for a peer without records.
+    /// Returns the label of a peer that has no records.
     fn of_peer(key: PortKey, port: &PortSummary) -> Self {
         Self {
             node: port.peer_name.clone(),

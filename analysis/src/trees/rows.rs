@@ -1,4 +1,4 @@
-//! The rows of congestion trees in JSON and CSV output.
+//! The rows of congestion trees in the JSON and CSV output.
 
 use serde::Serialize;
 
@@ -25,12 +25,12 @@ pub struct TreeRow {
     pub seconds: f64,
     /// Mean share of the data rate that the root used, 0 to 1.
     pub xmit_utilization: f64,
-    /// Largest share of the data rate that the root used in an interval, 0 to 1.
+    /// Max share of the data rate that the root used in an interval, 0 to 1.
     pub xmit_utilization_peak: f64,
     /// Share of the time in which the root itself was blocked, 0 to 1.
     pub blocked: f64,
-    /// Sum of the blocked times of all ports of the tree, including the root, in seconds. If a port
-    /// may have waited for several roots, each root gets an equal part.
+    /// Blocked time of all ports of the tree, including the root, in seconds. If a port may have
+    /// waited for several roots, each root gets an equal part.
     pub held_up_seconds: f64,
     /// Number of HCA ports that waited.
     pub host_ports: usize,
@@ -94,8 +94,8 @@ pub struct VictimRow {
     pub seconds: f64,
     /// Time for which the port was blocked, in seconds.
     pub blocked_seconds: f64,
-    /// Time that the link would need at its full data rate for the data that the port sent during
-    /// `seconds`, in seconds. It is the sum of utilization x duration of the intervals.
+    /// Time that the link would need at its full data rate for what the port sent during
+    /// `seconds`, in seconds: the sum of utilization x duration of the intervals.
     pub used_seconds: f64,
 }
 

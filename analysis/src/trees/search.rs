@@ -1,4 +1,4 @@
-//! The search for roots in one interval of time.
+//! The search for roots in one interval.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -10,17 +10,16 @@ use crate::ports::bins::TimeBin;
 use crate::ports::{PortKey, PortSummary};
 use crate::record::Interval;
 
-/// A root and its cause.
 pub(super) type Root = (PortKey, RootCause);
 
-/// The load of all ports in one interval of time, and the roots in it.
+/// The loads of all ports in one interval, and the roots in it.
 #[derive(Debug)]
 pub(super) struct Snapshot {
     /// Number of the interval.
     pub(super) number: u64,
     limits: Limits,
     loads: BTreeMap<PortKey, PortLoad>,
-    /// The waiting ports, grouped by the device at the other end of their links.
+    /// The waiting ports by the device at the other end of their links.
     waiting: BTreeMap<Guid, Vec<PortKey>>,
     /// Roots with the ports that wait for them.
     pub(super) roots: BTreeMap<Root, Vec<Waiting>>,
@@ -28,7 +27,7 @@ pub(super) struct Snapshot {
     pub(super) explained: Explained,
 }
 
-/// The possible roots of ports. A root that waits is its own root.
+/// The possible roots of each port. A root that itself waits is its own root.
 pub(super) type Explained = BTreeMap<PortKey, Vec<Root>>;
 
 /// A port that waits for a root.
@@ -41,16 +40,16 @@ pub(super) struct Waiting {
     pub(super) depth: usize,
 }
 
-/// Load of a port in one interval of time.
+/// Load of a port in one interval.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PortLoad {
     peer: PortKey,
     leads_to_host: bool,
     /// Whether the port has records in this interval.
     is_recorded: bool,
-    /// Share of the data rate that was used, 0 to 1.
+    /// Share of the data rate that the port sent, 0 to 1.
     pub(super) used: f64,
-    /// Share of the data rate that was received, 0 to 1.
+    /// Share of the data rate that the port received, 0 to 1.
     received: Option<f64>,
     /// Share of the time in which the port was blocked, 0 to 1.
     pub(super) blocked: f64,
@@ -58,12 +57,11 @@ pub(super) struct PortLoad {
 }
 
 impl Snapshot {
-    /// Finds the roots that an interval shows by itself: full ports, ports that wait for a host, and
-    /// ports that wait for a device that does not answer.
+    /// Finds the roots that an interval shows by itself: full ports, ports that wait for a host,
+    /// and ports that wait for a device that does not answer. A port without records can also be
+    /// a root, because it sent what its peer received.
     ///
-    /// A port without records sent what its peer received. So it can be a root too.
-    ///
-    /// The interval has a number and a length in nanoseconds.
+    /// The interval is given by its number and its length in nanoseconds.
     pub(super) fn of(
         (number, interval_ns): (u64, u64),
         ports: &BTreeMap<PortKey, PortSummary>,
@@ -97,7 +95,7 @@ impl Snapshot {
             number.saturating_mul(interval_ns),
             number.saturating_add(1).saturating_mul(interval_ns),
         );
-        // A device with rates in the interval has answered.
+        // A device with rates in this interval did answer.
         let is_away = |guid: Guid| {
             let away = devices
                 .away(guid)
@@ -127,8 +125,8 @@ impl Snapshot {
         found
     }
 
-    /// Returns the cause if a port is full and others wait for it, or if it waits for a host that
-    /// answers. `away` has the devices that do not answer.
+    /// Returns why a port is a root, if it is: it is full and others wait for it, or it waits for
+    /// a host that answers. `away` has the devices that do not answer.
     fn cause(&self, key: &PortKey, load: &PortLoad, away: &BTreeSet<Guid>) -> Option<RootCause> {
         // A full port is a root only if another port waits for it.
         let has_victim = || {
@@ -145,13 +143,15 @@ impl Snapshot {
         }
     }
 
-    /// Adds the roots that the intervals before and after show, and the roots of unknown cause.
+    /// Adds the roots that are known only from the intervals before and after, and the roots of
+    /// unknown cause.
     ///
-    /// If congestion begins or ends within the interval, its root is not full on average. But the
-    /// root of a port in the interval before or after is then also the root of the port here. This
-    /// needs a root that was used for at least as long as the port waited.
+    /// If congestion begins or ends within the interval, its root is not full on average. A root
+    /// that a waiting port has in the interval before or after is then accepted here too,
+    /// provided that it was used for at least as long as the port waited.
     pub(super) fn complete(&mut self, neighbours: [Option<&Explained>; 2]) {
-        // A device that does not answer is a cause only if no other root explains the waiting port.
+        // A device that does not answer is the cause only if no other root explains the waiting
+        // port.
         let silent: Vec<Root> = self
             .roots
             .keys()
@@ -170,8 +170,8 @@ impl Snapshot {
             .collect();
         silent.into_iter().for_each(|root| self.grow(root));
         self.grow_from(neighbours, |cause| cause == RootCause::Unreachable);
-        // A waiting port without a root becomes a root of unknown cause if no other port of the
-        // device at the other end of its link waits or is full.
+        // A waiting port that still has no root becomes a root of unknown cause, unless another
+        // port of its peer's device waits or is full.
         let is_busy = |peer: PortKey| {
             self.of_device(peer.0)
                 .any(|(key, load)| *key != peer && (self.waits(load) || self.is_full(load)))
@@ -184,8 +184,8 @@ impl Snapshot {
             .for_each(|key| self.grow((key, RootCause::Unclear)));
     }
 
-    /// Adds the roots with some causes that ports without a root have in the intervals before and
-    /// after.
+    /// Adds those roots of certain causes that ports without a root have in the intervals before
+    /// and after.
     fn grow_from(
         &mut self,
         neighbours: [Option<&Explained>; 2],
@@ -204,12 +204,12 @@ impl Snapshot {
                 }),
             );
         }
-        // A root of this interval has all the ports that it explains.
+        // The roots of this interval already have all ports that they explain.
         possible.retain(|root| !self.roots.contains_key(root));
         possible.into_iter().for_each(|root| self.grow(root));
     }
 
-    /// Returns whether the root of another interval can be the root of a port that waits here.
+    /// Returns whether the root of another interval can explain a port that waits in this one.
     fn is_possible(&self, (root, cause): Root, victim: &PortLoad) -> bool {
         self.loads.get(&root).is_some_and(|root| match cause {
             RootCause::Full => !self.waits(root) && root.used > self.limits.full * victim.blocked,
@@ -236,7 +236,7 @@ impl Snapshot {
         self.loads[&key]
     }
 
-    /// Returns the time that the records describe in this interval, in seconds.
+    /// Returns the time that the records cover in this interval, in seconds.
     pub(super) fn seconds(&self) -> f64 {
         self.loads
             .values()
@@ -265,7 +265,7 @@ impl Snapshot {
         while let Some((next, depth)) = queue.pop_front() {
             self.explained.entry(next).or_default().push(root);
             for key in self.waiting.get(&next.0).into_iter().flatten() {
-                // A packet does not leave a switch through the port where it came in.
+                // No packet leaves a switch through the port at which it arrived.
                 if self.loads[key].peer != next && reached.insert(*key) {
                     found.push(Waiting {
                         port: *key,
@@ -305,8 +305,8 @@ impl PortLoad {
         })
     }
 
-    /// Returns the load of the peer, which has no records. Its blocked time is not known. But a port
-    /// that is full is blocked only for a small part of the time.
+    /// Returns the load of the peer, which has no records. Its blocked time is unknown, but 0 is
+    /// nearly right for a port that is full.
     fn of_peer(&self, own: PortKey) -> Option<Self> {
         let used = self.received?;
         Some(Self {

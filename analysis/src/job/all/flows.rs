@@ -12,7 +12,7 @@ pub struct Flows {
     pub start_ns: u64,
     /// Length of a bin in nanoseconds.
     pub bin_ns: u64,
-    /// Recorded time of each bin, in seconds. Records may cover only a part of the first and of the
+    /// Recorded time of each bin, in seconds. Records can cover only a part of the first and the
     /// last bin.
     pub seconds: Vec<f64>,
     /// All host ports.
@@ -30,13 +30,13 @@ pub struct PortFlow {
     pub into: Vec<Cell>,
     /// Data rate from the host to the switch.
     pub out: Vec<Cell>,
-    /// Data rate from the host to the switch, by the job that ran on the host. `None` stands for the
-    /// time without a job. A job that did not run in a bin has the state [`Cell::Down`] there.
+    /// Data rate from the host to the switch by the job that ran on the host, with `None` for the
+    /// time without a job. In a bin in which a job did not run, its state is [`Cell::Down`].
     pub out_by_job: Vec<(Option<String>, Vec<Cell>)>,
 }
 
 impl Flows {
-    /// Returns the octets of a data rate in all bins in which it is known.
+    /// Returns the bytes of a data rate over all bins in which it is known.
     pub fn octets(&self, gbps: impl IntoIterator<Item = Option<f64>>) -> f64 {
         gbps.into_iter()
             .zip(&self.seconds)

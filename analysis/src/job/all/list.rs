@@ -24,7 +24,7 @@ pub(super) struct Window {
     pub(super) id: String,
     pub(super) from: u64,
     pub(super) to: u64,
-    /// Names of the hosts as Slurm has them.
+    /// Host names as Slurm writes them.
     pub(super) hosts: BTreeSet<String>,
 }
 
@@ -53,8 +53,8 @@ impl JobList {
         list
     }
 
-    /// Returns the jobs of a host in an interval: those that ran for at least half of it. If there is
-    /// no such job, returns the job that ran for the longest part of it.
+    /// Returns the jobs that ran on a host for at least half of an interval, or, if there is
+    /// none, the job that ran for the longest part of it.
     pub(crate) fn during(&self, host: &str, interval: Interval) -> Vec<u32> {
         let all = self.by_host.get(&host.to_lowercase()).into_iter().flatten();
         let ran = all.filter_map(|index| {
@@ -74,13 +74,12 @@ impl JobList {
         most
     }
 
-    /// Returns the ID of a job.
     pub(crate) fn id(&self, index: u32) -> &str {
         &self.jobs[index as usize].id
     }
 
-    /// Splits an interval of a host at the starts and ends of its jobs. Returns each part with its
-    /// owner and the share of the part that belongs to this owner. If several jobs ran at the same
+    /// Splits an interval of a host at the starts and ends of its jobs. Returns each part once
+    /// for each owner, with the share that belongs to this owner: if several jobs ran at the same
     /// time, each owns an equal share.
     pub(super) fn split(&self, host: &str, interval: Interval) -> Vec<(Owner, Interval, f64)> {
         let none = vec![(None, interval, 1.0)];

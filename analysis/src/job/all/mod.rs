@@ -1,10 +1,9 @@
-//! Computes the traffic in a time range: the traffic of each job, the traffic without a job, and
-//! the traffic into selected nodes.
+//! Computes the traffic of each job in a time range, the traffic without a job, and the traffic
+//! into selected nodes.
 //!
-//! A record counts for the jobs that ran on its host. The rates of a record hold for its whole
-//! interval. A job gets the traffic of the part of the interval in which it ran. If several jobs
-//! ran on a host at the same time, each gets an equal part, because port counters do not
-//! distinguish jobs.
+//! A record counts for the jobs that ran on its host. Its rates hold for its whole interval, and
+//! a job gets the traffic of that part of the interval in which it ran. If several jobs ran on a
+//! host at the same time, each gets an equal part, because port counters cannot distinguish jobs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -29,20 +28,19 @@ use crate::ports::carried::{Amount, Carried, Flow, HCA_PORTS, Kind, Piece, may_l
 use crate::ports::{DATA_COUNTERS, PortKey, PortName};
 use crate::record::{Port, Record, Type};
 
-/// Possible lengths of a bin in seconds, if no length is given. Each length is a multiple of the
-/// one before.
+/// Possible lengths of a bin in seconds if no length is given, each a multiple of the one before.
 const BINS_S: [u64; 12] = [1, 2, 10, 20, 60, 120, 600, 1200, 3600, 7200, 21_600, 86_400];
 
-/// Largest number of bins, if their length is not given.
+/// Max number of bins if their length is not given.
 const USUAL_BINS: u64 = 360;
 
-/// Largest number of bins, if their length is given.
+/// Max number of bins if their length is given.
 const MOST_BINS: u64 = 5000;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// A bin of a port is known if at most this share of its time is not known: the intervals of ports
-/// do not begin at the same time.
+/// A bin of a port counts as known if at most this share of its time is unknown, because the
+/// intervals of different ports do not begin at the same time.
 const MOST_LACKING: f64 = 0.125;
 
 /// The traffic of all ports by job and bin, from the records.
@@ -58,7 +56,6 @@ pub struct AllJobs {
     is_too_long: bool,
 }
 
-/// Traffic of a port.
 #[derive(Clone, Debug)]
 struct PortTraffic {
     node: Box<str>,
@@ -74,8 +71,7 @@ struct PortTraffic {
 type Bins = BTreeMap<(u64, Owner), Flow>;
 
 impl AllJobs {
-    /// Creates an empty state. If `bin_ns` is `None`, the bins become longer if the recording is
-    /// long.
+    /// Creates an empty state. If `bin_ns` is `None`, bins become longer with the recording.
     pub fn new(list: JobList, bin_ns: Option<u64>) -> Self {
         let list = Arc::new(list);
         let (bin_ns, is_fixed) = (bin_ns.unwrap_or(SECOND).max(1), bin_ns.is_some());
@@ -154,7 +150,7 @@ impl AllJobs {
     }
 }
 
-/// Adds a part of the traffic of a host to the bins of the jobs that ran on it.
+/// Spreads a part of a host's traffic over the bins of the jobs that ran on the host.
 fn spread(bins: &mut Bins, list: &JobList, host: &str, bin_ns: u64, (kind, time, sum): Piece) {
     for (owner, part, share) in list.split(host, time) {
         for (bin, part) in part.split(bin_ns) {
@@ -247,7 +243,7 @@ impl Fold for AllJobs {
     }
 }
 
-/// A host port with its traffic, from the records of either end.
+/// A host port with its traffic, from the records of either end of the link.
 struct HostPort<'a> {
     host: &'a str,
     /// The switch port at the other end, and its name.
@@ -275,11 +271,10 @@ impl AllJobs {
         Ok(span)
     }
 
-    /// Returns the bins of the results.
     fn axis(&self) -> Result<Axis, AnalysisError> {
         let (from, to) = self.recorded()?;
         let (first, bin_ns) = (from / self.bin_ns, self.bin_ns);
-        // The records may cover only a part of the first and of the last bin.
+        // Records can cover only a part of the first and the last bin.
         let length = |bin: u64| {
             Interval::new(bin * bin_ns, (bin + 1).saturating_mul(bin_ns))
                 .and_then(|bin| bin.within(from, to))
@@ -295,8 +290,8 @@ impl AllJobs {
         })
     }
 
-    /// Returns the traffic. `into` selects the nodes for which the received data of each port is
-    /// returned.
+    /// Returns the traffic. `into` selects the nodes whose received data is returned for each
+    /// port.
     ///
     /// # Errors
     /// Returns an error if there are no records, or if the given bin length results in too many
@@ -380,13 +375,14 @@ struct Axis {
 struct PortRates {
     into: Vec<Cell>,
     out: Vec<Cell>,
-    /// The rates of each job that ran on the host, and those of the time without a job. A job that
-    /// did not run in a bin has the state `Down` there.
+    /// The rates of each job that ran on the host, and those of the time without a job. In a bin
+    /// in which a job did not run, its state is `Down`.
     out_by_job: BTreeMap<Owner, Vec<Cell>>,
 }
 
 impl Axis {
-    /// Returns the data rate in a bin, of which `whole_s` seconds belong to the octets.
+    /// Returns the data rate in a bin. `whole_s` is the time of the bin to which the bytes
+    /// belong, in seconds.
     fn rate(&self, bin: usize, octets: Amount, whole_s: f64) -> Cell {
         let known_s = octets.time_ns as f64 / 1e9;
         if octets.time_ns == 0 {
@@ -418,7 +414,7 @@ impl HostPort<'_> {
     }
 
     fn rates(&self, list: &JobList, axis: &Axis) -> PortRates {
-        // The flow of each bin, and the seconds of the bin, by job.
+        // For each bin, the flow of a job and the seconds for which it ran.
         let empty = || vec![(Flow::default(), 0.0); axis.seconds.len()];
         let mut by_job: BTreeMap<Owner, Vec<(Flow, f64)>> = BTreeMap::new();
         let recorded = Interval::new(axis.span.0, axis.span.1);
@@ -460,8 +456,8 @@ impl HostPort<'_> {
     }
 }
 
-/// Returns the ports of all hosts. Where an HCA port lacks octets, the switch port at the other end of
-/// the link fills in.
+/// Returns the ports of all hosts. Where an HCA port lacks bytes, the switch port at the other
+/// end of the link fills in.
 fn host_ports<'a>(
     all: &'a BTreeMap<PortKey, PortTraffic>,
     list: &JobList,
@@ -472,7 +468,7 @@ fn host_ports<'a>(
         .iter()
         .filter(|(_, port)| port.kind == Some(NodeKind::Switch))
         .map(|((guid, _), _)| *guid)
-        // A device with more ports than an HCA is a switch, also without a record of its own.
+        // A device with more ports than an HCA is a switch, even if it has no record.
         .chain(all.values().filter_map(|port| {
             let (guid, number) = port.peer?;
             (number.0 > HCA_PORTS).then_some(guid)

@@ -23,12 +23,12 @@ pub struct JobsTraffic {
     pub bins: usize,
     /// Start of the first and end of the last interval of the records in nanoseconds since 1970.
     pub recorded_ns: (u64, u64),
-    /// Jobs with records. The job that injected most comes first. The last entry is the traffic
-    /// without a job.
+    /// Jobs with records, the one that injected most first. The last entry is the traffic without
+    /// a job.
     pub jobs: Vec<JobTotal>,
     /// Data rate that all hosts injected, in Gb/s.
     pub total: Vec<Cell>,
-    /// Data rates from the switch ports into the selected nodes, in Gb/s. The largest comes first.
+    /// Data rates from the switch ports into the selected nodes in Gb/s, largest first.
     pub into: Vec<PortRate>,
 }
 
@@ -41,29 +41,29 @@ pub struct JobTotal {
     pub start_ns: Option<u64>,
     /// End of the job in nanoseconds since 1970. Null while it runs.
     pub end_ns: Option<u64>,
-    /// Octets that all nodes sent.
+    /// Bytes that all nodes sent.
     pub injected_bytes: f64,
-    /// Octets that all nodes received.
+    /// Bytes that all nodes received.
     pub ejected_bytes: f64,
-    /// Time in which the octets are known, in seconds: the mean of the nodes.
+    /// Time in which the bytes are known, in seconds: the mean of the nodes.
     pub covered_seconds: f64,
     /// Time for which the ports of all nodes were blocked, summed over the ports, in seconds.
     pub blocked_seconds: f64,
     /// Time in which the blocked time is known, in seconds: the mean of the nodes.
     pub blocked_covered_seconds: f64,
-    /// Blocked time per octet that was sent, in nanoseconds. Null without traffic.
+    /// Blocked time per byte sent, in nanoseconds. Null without traffic.
     pub blocked_ns_per_byte: Option<f64>,
-    /// Differences between the octets that the nodes sent.
+    /// How unevenly the nodes sent.
     pub imbalance: Imbalance,
     /// Hosts with at least one recorded port, by name.
     pub nodes: Vec<NodeTotal>,
     /// Names of hosts without records.
     pub missing: Vec<String>,
-    /// Data rate that all nodes sent in each bin, in Gb/s. A lower bound where `injected_covered` is below
-    /// 1. Null where nothing is known.
+    /// Data rate that all nodes sent in each bin, in Gb/s. It is a lower bound where
+    /// `injected_covered` is below 1, and null where nothing is known.
     pub injected_gbps: Vec<Option<f64>>,
-    /// Share of the ports whose data rate is known in each bin, 0 to 1. Null where the job did not
-    /// run.
+    /// Share of the ports whose data rate is known in each bin, 0 to 1. Null where the job did
+    /// not run.
     pub injected_covered: Vec<Option<f64>>,
 }
 
@@ -92,7 +92,8 @@ impl Row for JobTotal {
 }
 
 impl JobTotal {
-    /// Returns the recorded time of the job in seconds. `recorded_ns` is that of all records.
+    /// Returns the recorded time of the job in seconds. `recorded_ns` is the time range of all
+    /// records.
     pub fn recorded_seconds(&self, (from, to): (u64, u64)) -> f64 {
         let (from, to) = (
             self.start_ns.unwrap_or(0).max(from),
@@ -101,8 +102,8 @@ impl JobTotal {
         to.saturating_sub(from) as f64 / 1e9
     }
 
-    /// Returns the times that are known, if they are not the whole time. `recorded_ns` is that of
-    /// all records.
+    /// Returns the times that are known, if they are not the whole time. `recorded_ns` is the
+    /// time range of all records.
     pub fn known(&self, recorded_ns: (u64, u64)) -> Option<Known> {
         Known::of(
             self.covered_seconds,
@@ -111,8 +112,8 @@ impl JobTotal {
         )
     }
 
-    /// Adds the traffic of a later time range, which begins where this one ends or after it. The
-    /// bins of both have the same length. `gap` is the number of bins between the two.
+    /// Adds the traffic of a later time range with bins of the same length. `gap` is the number
+    /// of bins between the two ranges.
     pub fn extend(&mut self, later: Self, gap: usize) {
         let mut nodes: BTreeMap<String, NodeTotal> = self
             .nodes
@@ -157,14 +158,14 @@ pub struct NodeTotal {
     pub host: String,
     /// Number of HCA ports.
     pub ports: usize,
-    /// Octets that the host sent.
+    /// Bytes that the host sent.
     pub injected_bytes: f64,
-    /// Octets that the host received.
+    /// Bytes that the host received.
     pub ejected_bytes: f64,
-    /// Time in which the octets are known, in seconds: the mean of the ports, and the direction with
-    /// less time.
+    /// Time in which the bytes are known, in seconds: the mean of the ports, for the direction
+    /// with less time.
     pub covered_seconds: f64,
-    /// Time in which the sent octets are known, in seconds.
+    /// Time in which the sent bytes are known, in seconds.
     #[serde(skip)]
     pub(crate) sent_seconds: f64,
     /// Time for which the ports were blocked, summed over the ports, in seconds.
@@ -178,8 +179,8 @@ pub struct NodeTotal {
 pub struct PortRate {
     /// The port and the host behind it.
     pub port: String,
-    /// Data rate in each bin, in Gb/s. A lower bound where `covered` is below 1. Null where nothing
-    /// is known.
+    /// Data rate in each bin, in Gb/s. It is a lower bound where `covered` is below 1, and null
+    /// where nothing is known.
     pub gbps: Vec<Option<f64>>,
     /// Share of the bin in which the data rate is known, 0 to 1.
     pub covered: Vec<Option<f64>>,
@@ -195,7 +196,7 @@ impl PortRate {
         }
     }
 
-    /// Sorts rates. The largest one comes first.
+    /// Sorts rates, largest first.
     pub(crate) fn sort(rates: &mut [Self]) {
         let total = |rate: &Self| rate.gbps.iter().flatten().sum::<f64>();
         rates.sort_by(|a, b| {
@@ -208,12 +209,12 @@ impl PortRate {
 
 /// Sums of a job.
 pub(super) struct Builder {
-    /// The number of ports of each host, and their traffic.
+    /// For each host, the number of its ports and their traffic.
     pub(super) nodes: BTreeMap<String, (usize, Flow)>,
     injected: Vec<Joined>,
 }
 
-/// Returns the blocked time per octet that the nodes sent, in nanoseconds.
+/// Returns the blocked time per byte that the nodes sent, in nanoseconds.
 fn wait_of(nodes: &[NodeTotal]) -> Option<f64> {
     let sum = |value: fn(&NodeTotal) -> f64| nodes.iter().map(value).sum::<f64>();
     blocked_ns_per_byte(
@@ -236,7 +237,6 @@ impl Builder {
         }
     }
 
-    /// Adds the data rates of a port.
     pub(super) fn add_rates(&mut self, cells: &[Cell]) {
         self.injected
             .iter_mut()
@@ -251,8 +251,8 @@ impl Builder {
         total.add(flow);
     }
 
-    /// Returns the results of the job with this `window`. Without `window`, returns the results of
-    /// the traffic without a job.
+    /// Returns the results of the job with this `window`, or of the traffic without a job if it
+    /// is `None`.
     pub(super) fn finish(self, window: Option<&Window>) -> JobTotal {
         let node = |(host, (ports, flow)): (String, (usize, Flow))| {
             let of_ports = ports as f64;

@@ -1,7 +1,7 @@
-//! Bounds of the shares of jobs in one bin. They need no estimate.
+//! Bounds of the shares of jobs in one bin, which need no estimate.
 //!
-//! There are two kinds. The bounds *always* need no assumption about jobs. The bounds *apart* assume
-//! that hosts of different jobs exchange no data, and are narrower.
+//! There are two kinds. The bounds *always* need no assumption about jobs. The bounds *apart* are
+//! narrower, because they assume that hosts of different jobs exchange no data.
 
 use std::collections::BTreeMap;
 
@@ -10,18 +10,17 @@ use rustc_hash::FxHashMap;
 
 use super::network::{LinkIndex, Network};
 
-/// Data rate below which a host counts as idle, in Gb/s. Management traffic is below it.
+/// Data rate in Gb/s below which a host counts as idle. Management traffic stays below it.
 pub(super) const IDLE_GBPS: f64 = 1e-3;
 
-/// Index of an owner of traffic: a job, or several jobs that share a host. 0 is no job.
+/// Id of an owner of traffic: a job, or several jobs that share a host. 0 is no job.
 pub(super) type Owner = u32;
 
 /// Owner of traffic between two hosts without a job.
 pub(super) const NO_JOB: Owner = 0;
 
-/// Hosts in one bin.
+/// The hosts in one bin.
 pub(super) struct HostLoads {
-    /// Owner of each host.
     pub(super) owners: Vec<Owner>,
     /// Data rate that each host sends, in Gb/s.
     pub(super) sends: Vec<f64>,
@@ -39,7 +38,7 @@ pub(super) struct Bounds {
 /// Share of an owner in the data rate of a link, in Gb/s.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(super) struct Part {
-    /// Bounds that hold also if hosts of different jobs exchange data.
+    /// Bounds that hold even if hosts of different jobs exchange data.
     pub(super) always: Bounds,
     /// Bounds if hosts of different jobs exchange no data. Equal to `always` if the counters
     /// contradict this assumption.
@@ -54,29 +53,28 @@ pub(super) struct Parts {
     pub(super) by_link: FxHashMap<LinkIndex, Vec<(Owner, Part)>>,
     /// Data rates of the links between switches, summed over the links, in Gb/s.
     pub(super) measured: f64,
-    /// Sum of the differences between these data rates and the estimate.
+    /// Sum of the absolute differences between these data rates and the estimate.
     pub(super) unexplained: f64,
-    /// Whether the counters contradict the assumption that hosts of different jobs exchange no data.
+    /// Whether the counters contradict the assumption that different jobs exchange no data.
     pub(super) is_contradicted: bool,
 }
 
 /// Upper bounds of the owners of a link, in Gb/s.
 pub(super) type Most = BTreeMap<Owner, f64>;
 
-/// Part of a data rate that the assumption may leave without an explanation: the counters of two ports
-/// are not read at the same instant. More is a contradiction.
+/// Part of a data rate that the assumption may leave unexplained, because the counters of two
+/// ports are not read at the same instant. More is a contradiction.
 pub(super) const CONTRADICTION: f64 = 0.05;
 
-/// Upper bounds of the owners of a link: the octets that their hosts sent, and that they received.
+/// Upper bounds of an owner on a link: the data rate that its hosts sent, and that they received.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Limits {
     pub(super) sent: f64,
     pub(super) received: f64,
 }
 
-/// Returns the bounds of the owners of a link from the most that each can have sent: `always`, and
-/// `apart` if hosts of different jobs exchange no data. The lower bound is what the others cannot have
-/// sent.
+/// Returns the bounds of the owners of a link from their upper bounds: `always`, and `apart` if
+/// hosts of different jobs exchange no data. The lower bound is what the others cannot have sent.
 pub(super) fn of_most(always: &Most, apart: &Most, load: f64) -> Vec<(Owner, Part)> {
     let owners: Vec<Owner> = always.keys().copied().collect();
     let most = |most: &Most, owner: Owner| most.get(&owner).copied().unwrap_or(0.0).min(load);
@@ -113,7 +111,8 @@ fn sum(owners: &[Owner], value: impl Fn(Owner) -> f64) -> f64 {
     owners.iter().copied().map(value).sum()
 }
 
-/// Returns what the hosts of each owner sent or received, of those in `places`, in Gb/s.
+/// Returns for each owner what its hosts sent or received, in Gb/s. `places` are the indices of the
+/// hosts that count.
 pub(super) fn by_owner(places: &[usize], owners: &[Owner], gbps: &[f64]) -> Most {
     let mut own = Most::default();
     for host in places.iter().filter(|host| gbps[**host] > IDLE_GBPS) {
@@ -122,9 +121,9 @@ pub(super) fn by_owner(places: &[usize], owners: &[Owner], gbps: &[f64]) -> Most
     own
 }
 
-/// Returns the most that each owner can have in the traffic from some hosts to some hosts, without an
-/// assumption. Traffic belongs to the job of the sender. Traffic of a sender without a job belongs to
-/// the job of the receiver.
+/// Returns upper bounds of the owners in the traffic from some hosts to some hosts, without an
+/// assumption about jobs. Traffic belongs to the job of the sender, or to that of the receiver if
+/// the sender has no job.
 pub(super) fn always(sent: &Most, received: &Most) -> Most {
     let of = |most: &Most, owner: Owner| most.get(&owner).copied().unwrap_or(0.0);
     let (shared, all) = (of(sent, NO_JOB), received.values().sum::<f64>());
@@ -143,9 +142,9 @@ pub(super) fn always(sent: &Most, received: &Most) -> Most {
     owners.map(most).collect()
 }
 
-/// Computes bounds on the links of leaf switches without forwarding tables. A packet on a link from a
-/// leaf switch to another switch comes from a host of the leaf switch. A packet on a link from
-/// another switch goes to a host of the leaf switch.
+/// Computes the bounds on the links of leaf switches without forwarding tables. They follow from
+/// two facts: a packet from a leaf switch to another switch comes from a host of the leaf switch,
+/// and a packet from another switch to a leaf switch goes to one of its hosts.
 pub(super) fn without_routes(network: &Network<'_>, hosts: &HostLoads, bin: u64) -> Parts {
     let mut by_leaf: FxHashMap<Guid, Vec<usize>> = FxHashMap::default();
     for (index, host) in network.hosts.iter().enumerate() {
@@ -166,7 +165,8 @@ pub(super) fn without_routes(network: &Network<'_>, hosts: &HostLoads, bin: u64)
         }
         let (from, to) = (network.links[link as usize].0, network.peer(link).0);
         let (up, down) = (by_leaf.get(&from), by_leaf.get(&to));
-        // A host of the leaf switch sent a packet that leaves it, and received a packet that arrives.
+        // Packets that leave a leaf switch were sent by its hosts, and packets that arrive there
+        // go to its hosts.
         let senders = up.map(|leaf| by_owner(leaf, &hosts.owners, &hosts.sends));
         let receivers = down.map(|leaf| by_owner(leaf, &hosts.owners, &hosts.receives));
         let (sent, received) = (
@@ -176,7 +176,7 @@ pub(super) fn without_routes(network: &Network<'_>, hosts: &HostLoads, bin: u64)
         let apart = match (senders.as_ref(), receivers.as_ref()) {
             (Some(up), None) => most_of(up, &hosts.owners),
             (None, Some(down)) => most_of(down, &hosts.owners),
-            // A link between two leaf switches: both limits hold.
+            // On a link between two leaf switches, both limits hold.
             (Some(up), Some(down)) => {
                 let down = most_of(down, &hosts.owners);
                 most_of(up, &hosts.owners)
@@ -193,8 +193,8 @@ pub(super) fn without_routes(network: &Network<'_>, hosts: &HostLoads, bin: u64)
     parts
 }
 
-/// Returns the most that each owner can have in the traffic of some hosts, if hosts of different jobs
-/// exchange no data. Hosts without a job exchange data with every job.
+/// Returns the upper bounds of the owners in the traffic of some hosts, if hosts of different
+/// jobs exchange no data. Hosts without a job exchange data with every job.
 fn most_of(own: &Most, owners: &[Owner]) -> Most {
     let shared = own.get(&NO_JOB).copied().unwrap_or(0.0);
     let mut most: Most = own
@@ -202,7 +202,8 @@ fn most_of(own: &Most, owners: &[Owner]) -> Most {
         .map(|(owner, own)| (*owner, if *owner == NO_JOB { *own } else { own + shared }))
         .collect();
     if shared > 0.0 {
-        // A job without a host at this leaf switch can use the shared hosts.
+        // A job without a host at this leaf switch can exchange data with its hosts that have no
+        // job.
         owners.iter().for_each(|owner| {
             most.entry(*owner).or_insert(shared);
         });

@@ -1,14 +1,15 @@
-//! Which jobs share links with a job, and how much of each link belongs to each job.
+//! Finds which jobs share links with a job, and how much of the traffic of each link belongs to
+//! each job.
 //!
-//! Port counters do not show who sent a packet. But the data of each host is measured, and with
-//! forwarding tables the path of each pair of hosts is known. From these follow bounds and an
-//! estimate of the traffic of each job on each link. `docs/jobs.md` describes the method, its
+//! Port counters do not show who sent a packet. But the data of each host is measured, and
+//! forwarding tables give the path between each pair of hosts; bounds and an estimate of each
+//! job's traffic on each link follow from these. `docs/jobs.md` describes the method, its
 //! assumptions and its measured errors.
 //!
-//! Traffic belongs to the job of the sender. If the sender has no job, it belongs to the job of the
-//! receiver. The estimate and the narrower bounds assume that hosts of different jobs do not exchange
-//! data. Hosts without a job, such as storage servers, can exchange data with all. The other bounds
-//! hold without this assumption.
+//! Traffic belongs to the job of the sender, or to that of the receiver if the sender has no job.
+//! The estimate and the narrower bounds assume that hosts of different jobs do not exchange data,
+//! while hosts without a job, such as storage servers, can exchange data with all. The other
+//! bounds need no such assumption.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,7 +32,7 @@ mod rows;
 
 pub use self::rows::{JobOnLink, JobShare, LinkShare, Neighbour, RootShare, Sharing};
 
-/// A job counts on a link in a bin if it has more than this share of the data, 0 to 1.
+/// A job counts on a link in a bin if its share of the data is larger than this, 0 to 1.
 pub const COUNTS: f64 = 0.01;
 
 /// How the shares were computed.
@@ -50,7 +51,7 @@ pub struct Shares<'a> {
     ports: &'a BTreeMap<PortKey, PortSummary>,
     /// Names of the owners. The first one is the traffic without a job.
     owners: Vec<Option<String>>,
-    /// Jobs of each owner.
+    /// The jobs of each owner.
     jobs: Vec<Vec<u32>>,
     bins: Vec<(u64, Parts)>,
     bin_ns: u64,
@@ -58,7 +59,7 @@ pub struct Shares<'a> {
     has_too_many_pairs: bool,
 }
 
-/// Octets of an owner on a link.
+/// Bytes of an owner on a link.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 struct Octets {
     least: f64,
@@ -87,15 +88,15 @@ impl Octets {
 }
 
 impl Part {
-    /// Returns the estimate, or the upper bound without an estimate.
+    /// Returns the estimate, or the upper bound if there is none.
     fn likely(&self) -> f64 {
         self.estimate.unwrap_or(self.apart.most)
     }
 }
 
 impl<'a> Shares<'a> {
-    /// Computes the shares of the jobs of a list. The ports must have time intervals of equal length
-    /// (see [`equal_bins`]).
+    /// Computes the shares of the jobs of a list. The ports must have bins of equal length (see
+    /// [`equal_bins`]).
     pub fn of(
         ports: &'a BTreeMap<PortKey, PortSummary>,
         jobs: &JobList,
@@ -171,8 +172,8 @@ impl<'a> Shares<'a> {
         }
     }
 
-    /// Returns the octets of each owner on a link, over the bins for which `is_counted` returns true.
-    /// The second value is the octets of the link, the third one the time of these bins in seconds.
+    /// Returns the bytes of each owner on a link, over the bins for which `is_counted` returns
+    /// true; and the bytes of the link and the seconds of these bins.
     fn on(
         &self,
         link: LinkIndex,
@@ -210,8 +211,8 @@ impl<'a> Shares<'a> {
             .collect()
     }
 
-    /// Returns the part of the data on the links between switches that the estimate does not explain,
-    /// 0 to 1. `None` without an estimate.
+    /// Returns which part of the data on links between switches the estimate does not explain, 0
+    /// to 1. Returns `None` without an estimate.
     pub fn unexplained(&self) -> Option<f64> {
         let sum =
             |value: fn(&Parts) -> f64| self.bins.iter().map(|(_, parts)| value(parts)).sum::<f64>();
@@ -220,7 +221,7 @@ impl<'a> Shares<'a> {
             .then(|| sum(|parts| parts.unexplained) / measured)
     }
 
-    /// Returns the time of the intervals in which the counters show that hosts of different jobs
+    /// Returns the time of the bins in which the counters show that hosts of different jobs
     /// exchange data, in seconds.
     pub fn contradicted_seconds(&self) -> f64 {
         self.bins
@@ -231,9 +232,9 @@ impl<'a> Shares<'a> {
             / 1e9
     }
 
-    /// Returns the estimated octets of each job on each link in each bin: the sending port, the number
-    /// of the bin, the job, and the values: lower bound, estimate, upper bound, and both bounds if hosts
-    /// of different jobs exchange no data. The result serves tests that know the truth.
+    /// Returns the bytes of each job on each link in each bin, for tests that know the truth: the
+    /// sending port, the number of the bin, the job, and as values the lower bound, the estimate,
+    /// the upper bound, and both bounds if hosts of different jobs exchange no data.
     pub fn all(&self) -> Vec<(PortKey, u64, Option<&str>, [f64; 5])> {
         let octets = |gbps: f64| gbps * self.bin_ns as f64 / 8.0;
         let mut all = Vec::new();
@@ -268,7 +269,7 @@ impl<'a> Shares<'a> {
 
     fn name(&self, key: PortKey) -> PortName {
         let own = self.ports.get(&key).map(|port| port.node.clone());
-        // A port without records has its name from its peer.
+        // The name of a port without records comes from its peer.
         let far = || {
             self.network
                 .index_of(key)
@@ -282,19 +283,19 @@ impl<'a> Shares<'a> {
         0..self.network.links.len() as LinkIndex
     }
 
-    /// Returns how busy a link was in a bin, 0 to 1: its utilization or its blocked share.
+    /// Returns how busy a link was in a bin, 0 to 1: the larger one of its utilization and its
+    /// blocked share.
     fn usage(&self, link: LinkIndex, bin: u64) -> f64 {
         let (used, blocked) = self.network.usage(link, bin);
         used.max(blocked)
     }
 }
 
-/// Returns ports whose time intervals have equal lengths.
+/// Returns the ports with bins of equal length.
 pub fn equal_bins(
     ports: &BTreeMap<PortKey, PortSummary>,
 ) -> std::borrow::Cow<'_, BTreeMap<PortKey, PortSummary>> {
     with_equal_bins(ports)
 }
 
-/// Octets by owner.
 type ByOwner = FxHashMap<Owner, Octets>;

@@ -1,4 +1,4 @@
-//! The switches, links and hosts of the records, and the path of each pair of hosts.
+//! The switches, links and hosts in the records, and the path between each pair of hosts.
 
 use std::collections::BTreeMap;
 
@@ -9,15 +9,14 @@ use crate::job::{HostPort, host_ports, is_leaf_port};
 use crate::ports::{PortKey, PortSummary};
 use crate::routes::Routes;
 
-/// Largest number of switches on a path. A longer path is a loop.
+/// Max number of switches on a path. A longer path is a loop.
 const MOST_HOPS: usize = 64;
 
-/// One direction of a link, by its index in [`Network::links`].
+/// One direction of a link, as an index of [`Network::links`].
 pub(super) type LinkIndex = u32;
 
-/// Switches, links and hosts.
 pub(super) struct Network<'a> {
-    /// Sending ports of switches. A port without records is present if its peer has records.
+    /// Sending ports of switches, including ports without records whose peers have records.
     pub(super) links: Vec<PortKey>,
     index: FxHashMap<PortKey, LinkIndex>,
     /// Receiver of each link.
@@ -49,7 +48,7 @@ impl<'a> Network<'a> {
             if is_switch {
                 network.add(*key, peer);
             }
-            // A port without records, seen from its peer. The peer of a leaf port is a host.
+            // A port without records, as seen from its peer. The peer of a leaf port is a host.
             let far_is_switch = !is_switch || !is_leaf_port(ports, port);
             if !ports.contains_key(&peer) && far_is_switch {
                 network.add(peer, *key);

@@ -1,4 +1,4 @@
-//! Which hosts can send over each link, and to which hosts, by the forwarding tables.
+//! Finds which hosts can send over each link, and to which hosts, by the forwarding tables.
 
 use ibnet_record::types::Guid;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -7,15 +7,15 @@ use super::bounds::{HostLoads, Most, always, by_owner};
 use super::network::{LinkIndex, Network};
 use crate::routes::Routes;
 
-/// Largest number of links on all paths from leaf switches to hosts. More need too much memory.
+/// Max number of links on all paths from leaf switches to hosts, which limits the memory.
 const MOST_STEPS: usize = 20_000_000;
 
-/// The hosts on both sides of each link. It does not depend on the jobs.
+/// The hosts on both sides of each link, which do not depend on the jobs.
 pub(super) struct Reach {
     by_link: Vec<Ends>,
 }
 
-/// Possible senders and receivers of the packets of a link, by their place in [`Network::hosts`].
+/// Possible senders and receivers of the packets of a link, as indices of [`Network::hosts`].
 #[derive(Default)]
 struct Ends {
     senders: Vec<usize>,
@@ -23,7 +23,8 @@ struct Ends {
 }
 
 impl Reach {
-    /// Follows the paths from all leaf switches to all hosts. Returns `None` if they are too many.
+    /// Follows the paths from all leaf switches to all hosts. Returns `None` if they have more
+    /// than [`MOST_STEPS`] links.
     pub(super) fn new(network: &Network<'_>, routes: &Routes) -> Option<Self> {
         let mut by_leaf: FxHashMap<Guid, Vec<usize>> = FxHashMap::default();
         for (index, host) in network.hosts.iter().enumerate() {
@@ -65,7 +66,8 @@ impl Reach {
         })
     }
 
-    /// Returns the most that each owner can have on a link in a bin, without an assumption about jobs.
+    /// Returns the upper bounds of the owners on a link in a bin, without an assumption about
+    /// jobs.
     pub(super) fn most(&self, link: LinkIndex, hosts: &HostLoads) -> Most {
         let Some(ends) = self.by_link.get(link as usize) else {
             return Most::default();

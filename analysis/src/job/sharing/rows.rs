@@ -12,11 +12,11 @@ use crate::hosts::Hosts;
 use crate::ports::PortName;
 use crate::trees::{RootCause, Trees};
 
-/// Largest number of links and of roots in the result.
+/// Max number of links and of roots in the result.
 const MOST: usize = 32;
 
-/// A root is active in a bin if it was used or blocked for more than this share, 0 to 1. In the first
-/// and last bin of a congestion the root is full for a part of the time only.
+/// A root is active in a bin if it was used or blocked for more than this share, 0 to 1. In the
+/// first and the last bin of a congestion, the root is full only for a part of the time.
 const ACTIVE: f64 = 0.5;
 
 /// Who shared the links of a job.
@@ -24,21 +24,21 @@ const ACTIVE: f64 = 0.5;
 pub struct Sharing {
     /// How the shares were computed.
     pub method: Method,
-    /// Length of the time intervals in nanoseconds. The bounds and the estimate hold for each one.
+    /// Length of the bins in nanoseconds. The bounds and the estimate hold for each of them.
     pub interval_ns: u64,
-    /// Part of the data on links between switches that the estimate does not explain, 0 to 1. Null
-    /// without routes.
+    /// Part of the data on links between switches that the estimate does not explain, 0 to 1.
+    /// Null without routes.
     pub unexplained: Option<f64>,
-    /// Time of the intervals in which the counters show that hosts of different jobs exchange data, in
-    /// seconds. Then the estimate is wrong, and the bounds `_if_apart` equal the others.
+    /// Time of the bins in which the counters show that hosts of different jobs exchange data, in
+    /// seconds. There the estimate is wrong, and the bounds `_if_apart` equal the others.
     pub contradicted_seconds: f64,
-    /// Whether the routes were not used, because there are too many pairs of hosts.
+    /// Whether the routes could not be used because there are too many pairs of hosts.
     pub has_too_many_pairs: bool,
-    /// Jobs that shared links with the job. The job with most octets on these links comes first.
+    /// Jobs that shared links with the job, the one with most bytes on these links first.
     pub neighbours: Vec<Neighbour>,
-    /// Ports for which the hosts of the job waited, the longest wait first.
+    /// Ports for which the hosts of the job waited, longest wait first.
     pub roots: Vec<RootShare>,
-    /// Links that the job shared with others, the most crowded first.
+    /// Links that the job shared with others, most crowded first.
     pub links: Vec<LinkShare>,
 }
 
@@ -49,27 +49,27 @@ pub struct Neighbour {
     pub job: Option<String>,
     /// Number of links on which both jobs had more than 1 % of the data at the same time.
     pub links: usize,
-    /// Longest time for which both jobs used a link, in seconds.
+    /// Max time for which both jobs used a link, in seconds.
     pub seconds: f64,
     /// Number of roots that held up the job and carried data of the other job.
     pub roots: usize,
-    /// Octets of the other job on these links in this time.
+    /// Bytes of the other job on these links in this time.
     #[serde(flatten)]
     pub share: JobShare,
 }
 
-/// Octets of a job on a link, or on several.
+/// Bytes of a job on one or several links.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub struct JobShare {
-    /// Lower bound of the octets, whatever hosts exchange data.
+    /// Lower bound of the bytes, even if hosts of different jobs exchange data.
     pub least_bytes: f64,
-    /// Estimate of the octets. Null without routes.
+    /// Estimate of the bytes. Null without routes.
     pub estimate_bytes: Option<f64>,
-    /// Upper bound of the octets, whatever hosts exchange data.
+    /// Upper bound of the bytes, even if hosts of different jobs exchange data.
     pub most_bytes: f64,
-    /// Lower bound of the octets if hosts of different jobs exchange no data.
+    /// Lower bound of the bytes if hosts of different jobs exchange no data.
     pub least_if_apart_bytes: f64,
-    /// Upper bound of the octets if hosts of different jobs exchange no data.
+    /// Upper bound of the bytes if hosts of different jobs exchange no data.
     pub most_if_apart_bytes: f64,
 }
 
@@ -80,7 +80,7 @@ pub struct JobOnLink {
     pub job: Option<String>,
     /// Time in which the job had more than 1 % of the data of the link, in seconds.
     pub seconds: f64,
-    /// Octets of the job.
+    /// Bytes of the job.
     #[serde(flatten)]
     pub share: JobShare,
 }
@@ -96,7 +96,7 @@ pub struct LinkShare {
     pub link: String,
     /// Time in which the job used the link, in seconds.
     pub seconds: f64,
-    /// Octets of all jobs in this time.
+    /// Bytes of all jobs in this time.
     pub bytes: f64,
     /// Mean utilization in this time, 0 to 1.
     pub xmit_utilization: f64,
@@ -117,17 +117,17 @@ pub struct RootShare {
     pub why: RootCause,
     /// Time during which the congestion existed, in seconds.
     pub seconds: f64,
-    /// Time for which the ports of the job's hosts waited for this root or another one at the same
-    /// time, summed over the ports, in seconds.
+    /// Time for which the ports of the job's hosts waited for this root, or for several roots
+    /// including this one, summed over the ports, in seconds.
     pub job_blocked_seconds: f64,
-    /// Octets of all jobs through the root while it was full or blocked.
+    /// Bytes of all jobs through the root while it was full or blocked.
     pub bytes: f64,
-    /// The jobs that sent through the root, the largest first. Empty if the method has no shares of
+    /// The jobs that sent through the root, largest first. Empty if the method has no shares of
     /// this link.
     pub jobs: Vec<JobOnLink>,
 }
 
-/// Octets of each owner of the traffic of a link.
+/// Bytes of each owner on a link.
 type OctetsOfOwners = Vec<(Owner, Octets)>;
 
 impl From<Octets> for JobShare {
@@ -150,15 +150,15 @@ impl From<Octets> for JobShare {
 }
 
 impl JobShare {
-    /// Returns the estimate, or the upper bound without an estimate.
+    /// Returns the estimate, or the upper bound if there is none.
     pub fn likely(&self) -> f64 {
         self.estimate_bytes.unwrap_or(self.most_if_apart_bytes)
     }
 }
 
 impl Shares<'_> {
-    /// Returns the result for a job, by its place in the list that was given to [`Shares::of`]. `trees` has the
-    /// congestion of the same records.
+    /// Returns the result for a job, given by its index in the list of [`Shares::of`]. `trees`
+    /// has the congestion of the same records.
     pub fn for_job(&self, job: usize, hosts: &Hosts, trees: &Trees) -> Sharing {
         let job = u32::try_from(job).unwrap_or(u32::MAX);
         let own = self.owners_of(job);
@@ -215,8 +215,8 @@ impl Shares<'_> {
         }
     }
 
-    /// Returns whether a link is possibly a link of a job with hosts at these leaf switches. Without
-    /// routes, the bounds of other links do not exclude any job, so they are left out.
+    /// Returns whether a link can be one of a job with hosts at these leaf switches. Without
+    /// routes, links farther away are left out, because their bounds exclude no job.
     fn is_near(&self, link: LinkIndex, leaves: &BTreeSet<Guid>) -> bool {
         let (from, to) = (
             self.network.links[link as usize].0,
@@ -235,8 +235,8 @@ impl Shares<'_> {
         own.filter_map(|host| host.leaf).collect()
     }
 
-    /// Returns a link that the job shared with others: its weight for the order, its shares, and the
-    /// other owners.
+    /// Returns a link that the job shared with others: its weight for sorting, its shares, and
+    /// the other owners.
     fn link_share(
         &self,
         link: LinkIndex,
@@ -265,7 +265,7 @@ impl Shares<'_> {
         if others.is_empty() {
             return None;
         }
-        // Time in which others used the link too, weighted by the load of the link.
+        // The time in which others used the link too, weighted by the load of the link.
         let (mut weight, mut used, mut blocked) = (0.0, 0.0, 0.0);
         let bin_seconds = self.bin_ns as f64 / 1e9;
         for (bin, parts) in &self.bins {
@@ -304,7 +304,7 @@ impl Shares<'_> {
         Some((weight, share, others))
     }
 
-    /// Returns the jobs on a link. Those of `first` come first, then the largest.
+    /// Returns the jobs on a link: those of `first`, and then the others by size.
     fn on_link(
         &self,
         sums: BTreeMap<Owner, Octets>,
@@ -345,7 +345,7 @@ impl Shares<'_> {
             if waited <= 0.0 {
                 continue;
             }
-            // While the root is full, or waits for its host, the ports before it wait.
+            // While the root is full, or waits for its host, the ports behind it wait.
             let is_active = |link: LinkIndex, bin: u64| self.usage(link, bin) > ACTIVE;
             let (sums, bytes, _) = match self.network.index_of(tree.root) {
                 Some(link) => self.on(link, |bin, _| is_active(link, bin)),

@@ -1,13 +1,13 @@
-//! Asks Slurm or PBS for jobs, by their commands.
+//! Asks Slurm or PBS for jobs through their commands.
 //!
-//! Slurm is asked by `sacct`, which reads the accounting database, and by `squeue`, which reads the
-//! controller. The database knows jobs that ended long ago, but can be seconds behind. The
-//! controller knows the jobs that run now. Without accounting, only `squeue` answers.
+//! Slurm has two: `sacct` reads the accounting database, which remembers jobs that ended long ago
+//! but can be seconds behind, and `squeue` reads the controller, which has the jobs that run now.
+//! Without accounting, only `squeue` answers.
 //!
-//! The commands write text with named columns, not JSON. The JSON output changes with the version of
-//! Slurm, has about 6 KiB for each job, and `squeue --json` ignores the selection of jobs. The
-//! separator of the columns is random, so a job name cannot imitate the line of another job. Times
-//! are requested as seconds since 1970, so they have no time zone.
+//! The module asks for text with named columns instead of JSON, because Slurm's JSON changes with
+//! its version and needs about 6 KiB for each job, and `squeue --json` ignores the selection of
+//! jobs. It also asks for a random column separator, so that a job name cannot imitate the line
+//! of another job, and for times in seconds since 1970, which have no time zone.
 
 use std::io;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -24,17 +24,17 @@ use crate::job::run::JobRun;
 use crate::job::table::Listing;
 use crate::when::Zone;
 
-/// Longest time for the answers of all commands together.
+/// Max time for the answers of all commands together.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Largest number of octets of an error message of a command.
+/// Max length of the error message of a command, in bytes.
 const MOST_MESSAGE: usize = 300;
 
-/// Pause between two checks for the end of a command whose output has ended.
+/// Pause between two checks whether a command whose output has ended has also exited.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Time that is added before the time range of a listing. A local time in the hour in which summer
-/// time ends is ambiguous.
+/// Time by which a listing begins earlier than its time range, because a local time is ambiguous
+/// in the hour in which summer time ends.
 const MARGIN_NS: u64 = 3_600_000_000_000;
 
 /// A resource manager.
@@ -90,7 +90,7 @@ pub enum AskError {
     Slow {
         /// The command line.
         command: String,
-        /// Longest time for all commands.
+        /// Max time for all commands.
         limit: Duration,
     },
     /// The answer is malformed, or does not have the job.
@@ -103,16 +103,16 @@ pub enum AskError {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Ask {
     manager: Manager,
-    /// Longest time for the answers of all commands, and the end of this time.
+    /// Max time for the answers of all commands, and the instant at which it ends.
     limit: Duration,
     until: Instant,
-    /// Time zone of this machine, in which PBS writes times and Slurm reads them.
+    /// Time zone of this machine, in which PBS writes and Slurm reads times.
     zone: Zone,
 }
 
 impl Ask {
-    /// Creates questions to a resource manager of this machine. All of them must be answered within
-    /// 30 s from now.
+    /// Prepares queries to a resource manager of this machine. All of them must be answered
+    /// within 30 s from now.
     pub fn new(manager: Manager) -> Self {
         Self::within(manager, Zone::local(), PATIENCE)
     }
@@ -135,7 +135,7 @@ impl Ask {
             let (entries, command) = self.qstat(&[id])?;
             return Ok(find_in(entries, &command, id)?);
         }
-        // Both run at the same time: one that hangs takes no time of the other one.
+        // Both commands run in parallel, so one that hangs takes no time from the other.
         let (stored, present) = (self.sacct(&["-j", id]), self.squeue(&["-j", id]));
         let stored = match stored.and_then(|asked| self.slurm(asked)) {
             Ok((entries, command)) if !entries.is_empty() => {
@@ -144,10 +144,11 @@ impl Ask {
             other => other,
         };
         let (entries, command) = match (present.and_then(|asked| self.slurm(asked)), stored) {
-            // squeue fails if it does not have the job. An answer of sacct explains more.
+            // squeue fails if it does not have the job, and the answer of sacct then explains
+            // more.
             (Err(AskError::Failed { .. }), Ok(stored)) => stored,
             (Err(AskError::Failed { .. }), Err(error)) => {
-                // Without accounting, the list of squeue has all jobs that Slurm still has.
+                // Without accounting, squeue lists all jobs that Slurm still has.
                 let all = self.squeue(&["-a"]).and_then(|asked| self.slurm(asked));
                 let (entries, command) = all.map_err(|_| error)?;
                 return Ok(find_in(entries, &command, id)?);
@@ -157,7 +158,7 @@ impl Ask {
         Ok(find_in(of_job(entries, id), &command, id)?)
     }
 
-    /// Returns all jobs that ran in a time range. `at` is the present time. All times are
+    /// Returns all jobs that ran in a time range. `at` is the current time. All times are in
     /// nanoseconds since 1970.
     ///
     /// # Errors
@@ -225,7 +226,7 @@ impl Ask {
 
     fn slurm(&self, mut asked: Asked) -> Answer {
         let (text, command) = self.answer(&mut asked)?;
-        // A wrapper of a site can ignore the options and write another form.
+        // A site's wrapper script may ignore the options and write another form.
         let found = if text.contains(&asked.separator) {
             slurm_text::entries(&text, &asked.separator, &self.zone)
         } else {
@@ -243,12 +244,12 @@ impl Ask {
         Ok((entries(&text, &command, &self.zone)?, command))
     }
 
-    /// Returns the time that is left for all commands.
+    /// Returns the time left for all commands.
     fn left(&self) -> Duration {
         self.until.saturating_duration_since(now())
     }
 
-    /// Starts a command, whose answer has columns with this separator.
+    /// Starts a command whose output uses this column separator.
     fn start(
         &self,
         program: &str,
@@ -285,7 +286,7 @@ impl Ask {
         })
     }
 
-    /// Waits for the end of a command, and returns its output and its command line.
+    /// Waits until a command ends, and returns its output and its command line.
     fn answer(&self, asked: &mut Asked) -> Result<(String, String), AskError> {
         let command = asked.command.clone();
         let start = |source| AskError::Start {
@@ -327,7 +328,7 @@ impl Ask {
     }
 }
 
-/// A command that runs. It is stopped when its answer is no longer needed.
+/// A running command, which is killed when its answer is no longer needed.
 struct Asked {
     command: String,
     /// Separator of the columns.
@@ -339,7 +340,7 @@ struct Asked {
 
 impl Drop for Asked {
     fn drop(&mut self) {
-        // An error means that the process ended by itself.
+        // An error means that the process has already ended.
         drop(self.child.kill());
         drop(self.child.wait());
     }
@@ -354,7 +355,7 @@ fn now() -> Instant {
 }
 
 /// Returns the entries of a job. A single entry with another ID is the task of an array that was
-/// given by its own ID.
+/// requested by its own ID.
 fn of_job(mut entries: Vec<Entry>, id: &str) -> Vec<Entry> {
     if let [entry] = &mut entries[..]
         && !entry.id.starts_with(id)
@@ -367,7 +368,7 @@ fn of_job(mut entries: Vec<Entry>, id: &str) -> Vec<Entry> {
     entries
 }
 
-/// Returns the runs of both commands. The end of a run is known if one of them has it.
+/// Combines the runs of both commands. The end of a run is known if either of them has it.
 fn union(stored: Vec<JobRun>, present: Vec<JobRun>, from: u64, to: Option<u64>) -> Vec<JobRun> {
     let mut all: std::collections::BTreeMap<(Option<u64>, String), JobRun> =
         std::collections::BTreeMap::new();
@@ -401,7 +402,7 @@ fn read_all<R: io::Read + Send + 'static>(pipe: Option<R>) -> Receiver<io::Resul
     receiver
 }
 
-/// Waits for the end of a process whose output has ended. Returns `None` after the limit.
+/// Waits until a process whose output has ended exits. Returns `None` after the limit.
 fn end_of(child: &mut Child, limit: Duration) -> io::Result<Option<ExitStatus>> {
     for _ in 0..=limit.as_millis() / PAUSE.as_millis() {
         if let Some(status) = child.try_wait()? {

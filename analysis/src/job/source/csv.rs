@@ -1,13 +1,13 @@
 //! Reads jobs from a CSV file with the columns `job,user,nodes,start,end,state`.
 //!
-//! The first line has the column names. `job`, `nodes` and `start` are needed; `name` is one more
-//! possible column, and other columns are ignored. A host list with commas is in quotes. Times are
-//! seconds since 1970, RFC 3339, or local times such as `2026-11-21 12:00:00`.
+//! The first line has the column names. `job`, `nodes` and `start` are required, `name` is one
+//! more optional column, and other columns are ignored. A host list that contains commas is
+//! quoted. Times are seconds since 1970, RFC 3339, or local times such as `2026-11-21 12:00:00`.
 
 use super::{Entry, Fault, Fields};
 use crate::when::Zone;
 
-/// Returns the jobs, or `None` if the first line has no such column names.
+/// Returns the jobs, or `None` if the first line does not have these column names.
 pub(super) fn entries(text: &str, zone: &Zone) -> Option<Result<Vec<Entry>, String>> {
     let mut reader = csv::ReaderBuilder::new()
         .flexible(true)
@@ -61,7 +61,8 @@ fn time(text: Option<&str>, zone: &Zone) -> Result<Option<u64>, Fault> {
     let Some(text) = text.filter(|text| !text.is_empty()) else {
         return Ok(None);
     };
-    // The parser accepts a time of today and a time relative to now. A file must not depend on now.
+    // The parser also accepts times of today and times relative to now, but a file must not
+    // depend on when it is read.
     let is_fixed = text.len() >= 8 && text.starts_with(|first: char| first.is_ascii_digit());
     let parsed = zone
         .parse(text, 0)

@@ -1,6 +1,6 @@
 //! Reads jobs from the output of resource managers, and from files of other programs.
 //!
-//! `parse` finds out which of these forms a text has:
+//! `parse` detects which of these forms a text has:
 //!
 //! | form | module |
 //! |---|---|
@@ -33,7 +33,7 @@ const REMEDY: &str = "give the output of `sacct -P -X --format=JobID,User,State,
 /// Reason why a job cannot be read.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error, Diagnostic)]
 pub enum SourceError {
-    /// The text does not have the job.
+    /// The text does not contain the job.
     #[error("cannot find job {}: it is not in {}{}", Printable(id), Printable(name), task_note(*tasks))]
     #[diagnostic(help("{REMEDY}"))]
     NoJob {
@@ -44,7 +44,7 @@ pub enum SourceError {
         /// Number of tasks of the job, if the job is an array.
         tasks: usize,
     },
-    /// The text has no job with nodes and a start.
+    /// The text contains no job with nodes and a start.
     #[error(
         "cannot find a job: {} has none with nodes and a start",
         Printable(name)
@@ -88,20 +88,20 @@ fn task_note(count: usize) -> String {
     }
 }
 
-/// A job of a text.
+/// A job in a text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Entry {
     pub(super) id: String,
-    /// The run, or `None` if the job has no nodes yet. The error is the fault and the text.
+    /// The run, or `None` if the job has no nodes yet. The error is what is wrong, and the text.
     pub(super) run: Result<Option<JobRun>, Fault>,
     /// Line number. `None` if the text has no lines.
     pub(super) line: Option<usize>,
 }
 
-/// The fault of a job and its text.
+/// What is wrong with a job, and its text.
 pub(super) type Fault = (&'static str, String);
 
-/// Values of a job in a text.
+/// The values of a job in a text.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Fields<'a> {
     pub(super) id: &'a str,
@@ -114,10 +114,8 @@ pub(super) struct Fields<'a> {
 }
 
 impl Fields<'_> {
-    /// Returns the run, or `None` if the job has no nodes yet.
-    ///
-    /// The start of a job that waits, and the end of a job that runs, are expectations. So they are
-    /// dropped.
+    /// Returns the run, or `None` if the job has no nodes yet. The start of a waiting job and the
+    /// end of a running job are only expected times, so they are dropped.
     pub(super) fn run(self) -> Result<Option<JobRun>, Fault> {
         let nodes = self.nodes.trim();
         if nodes.is_empty() || nodes.eq_ignore_ascii_case("none assigned") || nodes.starts_with('(')
@@ -162,7 +160,7 @@ impl Fields<'_> {
     }
 }
 
-/// Returns the jobs of a text, in any of the forms.
+/// Returns the jobs of a text in any of the forms.
 fn entries(text: &str, name: &str, zone: &Zone) -> Result<Vec<Entry>, SourceError> {
     let failed = |why: String| SourceError::Text {
         name: name.to_owned(),
@@ -174,7 +172,7 @@ fn entries(text: &str, name: &str, zone: &Zone) -> Result<Vec<Entry>, SourceErro
             return match (document.get("jobs"), document.get("Jobs")) {
                 (Some(Value::Array(jobs)), _) => Ok(slurm_json::entries(jobs)),
                 (_, Some(Value::Object(jobs))) => Ok(pbs::entries(jobs, zone)),
-                // PBS writes no `Jobs` if there are none.
+                // PBS leaves `Jobs` out if there are none.
                 _ if document.contains_key("pbs_version") => Ok(Vec::new()),
                 _ if document.contains_key("job") || document.contains_key("listed_ns") => {
                     table_entries(trimmed).map_err(failed)
@@ -225,8 +223,8 @@ impl Entry {
     }
 }
 
-/// Finds a job in a text. `name` is the name of the file. Times without a zone are in the given
-/// zone. If the job ran several times, the result is its newest run.
+/// Finds a job in a text. `name` is the name of the file, and `zone` that of times without a
+/// zone. If the job ran several times, its newest run is returned.
 ///
 /// # Errors
 /// Returns an error if the job is missing or malformed.
@@ -263,8 +261,8 @@ fn find_in(entries: Vec<Entry>, name: &str, id: &str) -> Result<JobRun, SourceEr
     })
 }
 
-/// Returns all runs of a text that have nodes and a start, in their order in the text. `name` is the
-/// name of the file. Times without a zone are in the given zone.
+/// Returns all runs of a text that have nodes and a start, in the order of the text. `name` is
+/// the name of the file, and `zone` that of times without a zone.
 ///
 /// # Errors
 /// Returns an error if a job is malformed or no run is left.

@@ -1,8 +1,8 @@
 //! Reads the JSON output of PBS: `qstat -x -f -F json`.
 //!
-//! Source: the manual page `qstat(1B)` of OpenPBS, and the PBS Professional Reference Guide, "Job
-//! Attributes". A job that ended has `resources_used.walltime`, so its end is its start plus this
-//! time. `obittime`, which newer versions have, is the end itself.
+//! Sources: the manual page `qstat(1B)` of OpenPBS, and the PBS Professional Reference Guide,
+//! "Job Attributes". The end of a job is `obittime`, which only newer versions write, or else its
+//! start plus `resources_used.walltime`.
 
 use std::collections::BTreeSet;
 
@@ -17,10 +17,10 @@ pub(super) fn entries(jobs: &Map<String, Value>, zone: &Zone) -> Vec<Entry> {
 }
 
 fn entry(id: &str, job: &Value, zone: &Zone) -> Entry {
-    // `4711.server` and the subjob `4711[3].server`.
+    // The ID is `4711.server`, or `4711[3].server` for a subjob.
     let id = id.split('.').next().unwrap_or_default();
     let state = state(job["job_state"].as_str().unwrap_or_default());
-    // `node001/0*32+node002/0*32`: a host can have several parts.
+    // `node001/0*32+node002/0*32`, where a host can occur several times.
     let hosts = job["exec_host"]
         .as_str()
         .unwrap_or_default()
@@ -59,7 +59,7 @@ fn times(job: &Value, zone: &Zone) -> Result<(Option<u64>, Option<u64>), Fault> 
     Ok((from, end.or_else(walltime)))
 }
 
-/// Returns the word for a state letter.
+/// Returns the state for a state letter.
 fn state(letter: &str) -> &str {
     match letter {
         "R" | "B" => "running",
@@ -85,7 +85,7 @@ fn time(text: &str, zone: &Zone) -> Result<u64, Fault> {
     zone.parse(&civil.to_string(), 0).map_err(|_| wrong())
 }
 
-/// Reads a length such as `26:03:09` in nanoseconds.
+/// Parses a duration such as `26:03:09`. Returns nanoseconds.
 fn walltime(text: &str) -> Option<u64> {
     let seconds = text.split(':').try_fold(0_u64, |sum, part| {
         sum.checked_mul(60)?.checked_add(part.parse().ok()?)

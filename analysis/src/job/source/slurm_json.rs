@@ -1,7 +1,7 @@
 //! Reads the JSON output of Slurm: `sacct --json` and `squeue --json`.
 //!
-//! The form of this output depends on the version of Slurm. These are the differences of the fields
-//! that this module reads (source: recorded output of 22.05, and public reports of other versions):
+//! The form of this output depends on the version of Slurm. The fields that this module reads
+//! differ as follows (source: recorded output of 22.05, and public reports of other versions):
 //!
 //! | field | forms |
 //! |---|---|
@@ -9,7 +9,7 @@
 //! | state | text (to 23.02); list of texts (from 23.11) |
 //! | nodes | host list; object with `list` |
 //!
-//! Every form is accepted in every field, so the module does not need the version.
+//! Every form is accepted in every field, so the version does not matter.
 
 use serde_json::Value;
 
@@ -53,7 +53,7 @@ fn entry(job: &Value) -> Entry {
     }
 }
 
-/// Returns the ID as the text output has it: a task of an array is `ARRAY_TASK`.
+/// Returns the ID in the form of the text output: `ARRAY_TASK` for a task of an array.
 fn id(job: &Value) -> String {
     let own = number(&job["job_id"]).map_or_else(String::new, |id| id.to_string());
     let array = number(&job["array_job_id"])
@@ -66,7 +66,7 @@ fn id(job: &Value) -> String {
     }
 }
 
-/// Returns a number in either form. An object that is not set, or is infinite, has no number.
+/// Returns a number in either form, or `None` for an object that is not set or infinite.
 fn number(value: &Value) -> Option<u64> {
     value.as_u64().or_else(|| {
         let is_set =
@@ -75,12 +75,12 @@ fn number(value: &Value) -> Option<u64> {
     })
 }
 
-/// Converts seconds to nanoseconds. Slurm writes 0 for a time that is not known.
+/// Converts seconds to nanoseconds. Slurm writes 0 for an unknown time.
 fn nanos(seconds: u64) -> Option<u64> {
     seconds.checked_mul(1_000_000_000).filter(|ns| *ns > 0)
 }
 
-/// Returns a text, or the first text of a list.
+/// Returns a string, or the first string of a list.
 fn text(value: &Value) -> Option<&str> {
     value.as_str().or_else(|| value[0].as_str())
 }

@@ -1,14 +1,14 @@
 //! Reads the text output of Slurm's `sacct` and `squeue`.
 //!
-//! This module accepts the output of `sacct -P -X --format=JobID,User,State,Start,End,NodeList` and
-//! of `squeue -o '%i|%u|%T|%N|%S'`. The first line has the column names, unless the user gave the
-//! option `-n` or `-h`. With column names, the columns can have any order, and other columns are
-//! ignored. Without column names, the columns must be `JobID|User|State|Start|End|NodeList` or
+//! This module accepts the output of `sacct -P -X --format=JobID,User,State,Start,End,NodeList`
+//! and of `squeue -o '%i|%u|%T|%N|%S'`. The first line has the column names, unless the user gave
+//! the option `-n` or `-h`. With names, the columns can have any order, and other columns are
+//! ignored. Without names, they must be `JobID|User|State|Start|End|NodeList` or
 //! `%i|%u|%T|%N|%S`.
 //!
-//! Job steps (`4711.batch`) are left out, because their traffic belongs to their job. A job name can
-//! have line feeds. The lines after such a line feed do not start with a job ID, so they are left
-//! out too.
+//! Job steps (`4711.batch`) are left out, because their traffic belongs to their job. A job name
+//! can contain line feeds; the lines after them do not start with a job ID, so they are left out
+//! too.
 
 use super::{Entry, Fault, Fields};
 use crate::when::Zone;
@@ -16,7 +16,6 @@ use crate::when::Zone;
 /// The usual separator of columns.
 pub(super) const BAR: &str = "|";
 
-/// Indices of the columns.
 #[derive(Clone, Copy)]
 struct Columns {
     id: usize,
@@ -26,12 +25,12 @@ struct Columns {
     state: Option<usize>,
     user: Option<usize>,
     name: Option<usize>,
-    /// Number of columns, if it is known.
+    /// Number of columns, if known.
     count: Option<usize>,
 }
 
 impl Columns {
-    /// Finds the columns by the names in the first line.
+    /// Finds the columns by their names in the first line.
     fn named(fields: &[&str]) -> Option<Self> {
         let index = |names: &[&str]| {
             fields
@@ -111,7 +110,7 @@ pub(super) fn entries(text: &str, separator: &str, zone: &Zone) -> Vec<Entry> {
             continue;
         };
         let run = match columns {
-            // Only a line feed in a job name makes a line with another number of columns.
+            // A line has another number of columns only if a job name contains a line feed.
             Some(Columns {
                 count: Some(count), ..
             }) if separator != BAR && fields.len() != count => continue,
@@ -147,7 +146,7 @@ impl Columns {
     }
 }
 
-/// Reads a time of Slurm: local time, or the seconds since 1970 that `SLURM_TIME_FORMAT=%s` selects.
+/// Parses a time of Slurm: local time, or seconds since 1970 with `SLURM_TIME_FORMAT=%s`.
 fn time(text: Option<&str>, zone: &Zone) -> Result<Option<u64>, Fault> {
     let wrong = |text: &str| {
         (
@@ -157,8 +156,7 @@ fn time(text: Option<&str>, zone: &Zone) -> Result<Option<u64>, Fault> {
     };
     match text {
         None | Some("" | "Unknown" | "N/A" | "None" | "NONE" | "0") => Ok(None),
-        // The parser takes a text without a date as a time of today. So such a text is rejected
-        // first.
+        // The parser would take a text without a date as a time of today.
         Some(text) if !text.contains('T') && text.bytes().any(|octet| !octet.is_ascii_digit()) => {
             Err(wrong(text))
         }
