@@ -1,5 +1,7 @@
-//! The folders of an archive: `TABLE/date=YYYY-MM-DD/hour=HH/TABLE.parquet`, and `TABLE_MM.parquet` for
-//! the later [parts](crate::part) of a large hour.
+//! Finds, locks and changes the folders of an archive.
+//!
+//! The first [part](crate::part) of an hour is `TABLE/date=YYYY-MM-DD/hour=HH/TABLE.parquet`; a
+//! large hour has later parts, named `TABLE_MM.parquet` after the minute in which they begin.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
@@ -14,14 +16,15 @@ use crate::hour::Hour;
 use crate::part::{EXTENSION, Part, Parts};
 use crate::schema::TableName;
 
-/// Folder of files in progress. It is in the archive, because a rename cannot cross file systems.
+/// Folder of files in progress. It is inside the archive because a rename cannot cross
+/// file systems.
 const STAGING: &str = ".staging";
 
-/// File with the last hour that was removed from each table: lines such as
+/// File that lists, for each table, the last hour that retention removed: lines such as
 /// `ports date=2026-11-21/hour=13`.
 const REMOVED: &str = ".removed";
 
-/// File that a writer locks.
+/// Lock file of a writer.
 const LOCK: &str = ".lock";
 
 /// An archive.
@@ -30,7 +33,7 @@ pub struct Archive {
     root: PathBuf,
 }
 
-/// The right to change an archive. Only one process has it.
+/// The exclusive right to change an archive, which only one process can hold.
 #[derive(Debug)]
 pub struct Lock {
     /// The lock ends when the file is closed.
@@ -131,8 +134,8 @@ impl Archive {
         self.files_between(table, Hour(0)..=Hour(u32::MAX))
     }
 
-    /// Returns the files of a table for some hours, in the order of the hours. Folders of other dates are
-    /// not read.
+    /// Returns the files of a table for some hours, in the order of the hours. Folders of other
+    /// dates are not read.
     ///
     /// # Errors
     /// Returns an error if a folder cannot be read.
@@ -182,7 +185,7 @@ impl Archive {
         sort: fn(&mut [(String, PathBuf)]),
     ) -> Result<Option<Hour>, StoreError> {
         let mut dates = entries(&self.root.join(table.as_str()))?;
-        // The names of the folders are in the order of time.
+        // Folder names sort by time.
         sort(&mut dates);
         for (date, folder) in dates.iter().filter(|(date, _)| date.starts_with("date=")) {
             let mut hours = entries(folder)?;
@@ -198,7 +201,8 @@ impl Archive {
         Ok(None)
     }
 
-    /// Returns the last hour that was removed from each table. Its records are not added again.
+    /// Returns the last hour that was removed from each table. Packing does not add the records of
+    /// removed hours again.
     ///
     /// # Errors
     /// Returns an error if the list of the archive cannot be read.
@@ -228,7 +232,7 @@ impl Archive {
         let mut removed: BTreeMap<TableName, Hour> = BTreeMap::new();
         for (number, line) in (1..).zip(text.lines()) {
             let (table, hour) = entry(line).ok_or_else(|| damaged(number, line.to_owned()))?;
-            // A line that was damaged can be another hour.
+            // The list is written twice. If the two copies differ, one of them is damaged.
             if let Some(first) = removed.insert(table, hour).filter(|first| *first != hour) {
                 return Err(damaged(number, format!("{line}, and before it {first}")));
             }
@@ -253,7 +257,8 @@ impl Archive {
             .iter()
             .map(|(table, hour)| format!("{} {hour}\n", table.as_str()))
             .collect();
-        // The copy shows damage that makes another hour of an hour. An earlier version can read it.
+        // Two copies: damage that turns one hour into another shows as a difference between them.
+        // Earlier versions accept repeated lines.
         let text = text.repeat(2);
         let mut file = self.stage()?;
         file.write_all(text.as_bytes())
@@ -273,10 +278,7 @@ impl Archive {
         Ok(Parts::new(table, hour, files))
     }
 
-    /// Checks that the folders of an hour are in the archive. Those that do not exist are.
-    ///
-    /// # Errors
-    /// Returns an error if one of them is a symbolic link: other programs may own the files behind it.
+    /// Checks that none of the folders of an hour is a symbolic link. Missing folders are accepted.
     pub(crate) fn check_folder(&self, table: TableName, hour: Hour) -> Result<(), StoreError> {
         self.folder(table, hour)
             .ancestors()
@@ -284,7 +286,7 @@ impl Archive {
             .try_for_each(check_link)
     }
 
-    /// Creates a file in progress. It is removed unless it is [published](Self::publish).
+    /// Creates a file in progress. It is deleted on drop unless it is [published](Self::publish).
     ///
     /// # Errors
     /// Returns an error if the file cannot be created.
@@ -301,11 +303,7 @@ impl Archive {
             })
     }
 
-    /// Moves a complete file to its place in one step, and makes this durable.
-    ///
-    /// # Errors
-    /// Returns an error if the disk is full or fails. The older file at this place is then
-    /// unchanged.
+    /// Renames a complete file to its final path, and makes the rename durable.
     pub(crate) fn publish(
         &self,
         file: NamedTempFile,
@@ -322,7 +320,7 @@ impl Archive {
         fs::create_dir_all(folder).map_err(failed)?;
         file.as_file().sync_all().map_err(failed)?;
         file.persist(&path).map_err(|error| failed(error.error))?;
-        // The new name is durable when its folder is.
+        // A rename is durable once its folder is synced.
         folder
             .ancestors()
             .take_while(|folder| folder.starts_with(&self.root))

@@ -1,5 +1,7 @@
-//! Lines of small lists that show damage: each begins with the checksum of its text, CRC-32 as eight
-//! hexadecimal digits. A list of files that were read must not name more than was read.
+//! Lines of small lists with a checksum, so that damage is detected.
+//!
+//! A line begins with the CRC-32 of its text as eight hexadecimal digits. For example, a damaged
+//! list of the packed files must not name a file that was never packed.
 
 /// Returns the line for a text, with its line feed.
 pub fn line(text: &str) -> String {

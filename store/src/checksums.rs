@@ -1,16 +1,17 @@
-//! Checksums of the octets of a file. Every read is compared with them.
+//! Checksums over the bytes of a file; every read is compared with them.
 //!
-//! The pages of Parquet can have checksums, but those do not cover the headers of the pages and the
-//! footer, and the writer of the crate `parquet` has none. So a file has its own list, in the octets
-//! between the last column and the footer that other readers skip:
+//! Parquet has optional checksums of pages, but they do not cover the page headers and the footer,
+//! and the writer of the crate `parquet` does not write them. A file therefore has its own list,
+//! placed between the last column and the footer, where other readers skip it:
 //!
 //! ```text
-//! PAR1 | columns | CRC-32 of each block | length of a block | number of blocks | CRC-32 | `ibnetcrc` | footer | length | PAR1
+//! PAR1 | columns | CRC-32 of each block | length of a block | number of blocks | CRC-32
+//!      | `ibnetcrc` | footer | length | PAR1
 //! ```
 //!
-//! All numbers are unsigned integers of 32 bits, little endian. The blocks are those of each column of
-//! each row group, in the order of the footer; the last block of a column can be shorter. The CRC-32
-//! after them covers the list, the two numbers, and everything from the footer on.
+//! All numbers are unsigned 32-bit integers, little endian. A block is a piece of one column of one
+//! row group, in the order of the footer; the last block of a column can be shorter. The CRC-32
+//! after the two numbers covers the list, the two numbers, and everything from the footer on.
 
 use std::fs::File;
 use std::io;
@@ -20,16 +21,16 @@ use bytes::{Buf, Bytes};
 use parquet::errors::{ParquetError, Result};
 use parquet::file::metadata::{FooterTail, ParquetMetaData};
 
-/// Octets of a block. A reader of some pages also reads the rest of their blocks.
+/// Size of a block in bytes. A reader that needs a few pages also reads the rest of their blocks.
 const BLOCK: usize = 1 << 14;
 
 /// Marks the end of the list.
 const TAG: &[u8; 8] = b"ibnetcrc";
 
-/// Octets of the two numbers, of their CRC-32 and of the tag.
+/// Size of the two numbers, their CRC-32 and the tag in bytes.
 const HEAD: usize = 3 * size_of::<u32>() + TAG.len();
 
-/// Octets after the footer: its length and the name of the format.
+/// Size of what follows the footer in bytes: its length and the magic number of the format.
 const TAIL: usize = 8;
 
 /// Returns the checksums of a column of a row group.
@@ -37,8 +38,8 @@ pub(crate) fn of_column(octets: &[u8]) -> Vec<u32> {
     octets.chunks(BLOCK).map(crc32fast::hash).collect()
 }
 
-/// Returns the octets before a footer. `sums` are the checksums of all columns. `footer` includes its
-/// length and the name of the format.
+/// Returns the bytes that come before a footer. `sums` are the checksums of all columns. `footer`
+/// includes its length and the magic number of the format.
 pub(crate) fn before_footer(sums: &[u32], footer: &[u8]) -> Vec<u8> {
     let mut octets: Vec<u8> = sums
         .iter()
@@ -66,7 +67,7 @@ pub(crate) fn failed(error: io::Error) -> ParquetError {
 pub(crate) struct End {
     /// The footer without its length.
     pub(crate) footer: Bytes,
-    /// Octets before the footer and the checksums: those of the columns.
+    /// Size of what comes before the checksums, which is the columns, in bytes.
     pub(crate) columns: u64,
     /// `None` if the file has no checksums.
     pub(crate) list: Option<List>,
@@ -81,10 +82,10 @@ pub(crate) struct List {
 /// The checksums of each column.
 #[derive(Debug)]
 pub(crate) struct Checksums {
-    /// Octets of a block.
+    /// Size of a block in bytes.
     pub(crate) block: u64,
     sums: Vec<u32>,
-    /// For each column of each row group: its first checksum.
+    /// For each column of each row group: index of its first checksum.
     firsts: Vec<u32>,
 }
 
@@ -92,8 +93,8 @@ impl End {
     /// Reads the end of a file.
     ///
     /// # Errors
-    /// Returns an error if the file cannot be read, is not a Parquet file, or if the checksum of the footer
-    /// is wrong.
+    /// Returns an error if the file cannot be read, is not a Parquet file, or if the checksum of
+    /// the footer is wrong.
     pub(crate) fn read(file: &File) -> Result<Self> {
         let cut = || ParquetError::EOF("the file is shorter than its footer".to_owned());
         let length = file.metadata().map_err(failed)?.len();
@@ -170,14 +171,15 @@ impl Checksums {
         }
     }
 
-    /// Returns the number of the first checksum of a column. `number` counts the columns of all row groups.
+    /// Returns the index of the first checksum of a column. `number` is the index of the column
+    /// among those of all row groups.
     pub(crate) fn first(&self, number: usize) -> usize {
         self.firsts
             .get(number)
             .map_or(usize::MAX, |first| *first as usize)
     }
 
-    /// Compares blocks with their checksums, the first of which has the number `first`.
+    /// Compares consecutive blocks with their checksums, which start at the index `first`.
     ///
     /// # Errors
     /// Returns an error if a checksum is wrong.
@@ -195,10 +197,10 @@ impl Checksums {
     }
 }
 
-/// Checks that all columns are before the footer.
+/// Checks that all columns lie before the checksums.
 ///
 /// # Errors
-/// Returns an error if the footer has other offsets.
+/// Returns an error if the footer has an offset outside of that range.
 pub(crate) fn check_ranges(metadata: &ParquetMetaData, end: u64) -> Result<()> {
     let is_inside = |start: i64, length: i64| {
         let (start, length) = (u64::try_from(start).ok()?, u64::try_from(length).ok()?);

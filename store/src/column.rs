@@ -1,24 +1,24 @@
-//! The values of one column in memory.
+//! The values of one column in memory, in a form that depends on their type.
 
 use rustc_hash::FxHashMap;
 
 use crate::ids::Ids;
 use crate::schema::Kind;
 
-/// Values of a column, one for each row. A row can have no value.
+/// Values of a column, one for each row. A row may have no value.
 #[derive(Clone, Debug)]
 pub enum Column {
     /// Integers. Signed integers are stored as their two's complement.
     Integer(Integers),
     /// Floating-point numbers. A NaN means "no value", because JSON has no NaN.
     Float(Vec<f64>),
-    /// Texts, and lists of texts as JSON.
+    /// Strings, and lists of strings as JSON.
     Text(Texts),
     /// Lists of integers.
     List(Lists),
 }
 
-/// Integers. As long as all rows are equal, they take no memory.
+/// Integers. While all rows are equal, they take no memory.
 #[derive(Clone, Debug)]
 pub enum Integers {
     /// All rows have the same value.
@@ -41,10 +41,10 @@ pub enum Integers {
 #[derive(Clone, Debug, Default)]
 pub struct Bits(Vec<u64>);
 
-/// Texts by their numbers in a list without repetitions.
+/// Strings, stored as ids of a dictionary.
 #[derive(Clone, Debug, Default)]
 pub struct Texts {
-    /// Number of each row's text, or [`Texts::NONE`].
+    /// The id of each row's string, or [`Texts::NONE`].
     pub ids: Ids,
     by_text: FxHashMap<Box<str>, u32>,
     list: Vec<Box<str>>,
@@ -78,7 +78,7 @@ impl Bits {
         }
     }
 
-    /// Adds rows after the last one. `rows` starts at the number of rows so far.
+    /// Appends bits for `rows`, which must start at the current number of rows.
     pub(crate) fn extend(&mut self, rows: std::ops::Range<usize>, value: bool) {
         self.0.resize(rows.end.div_ceil(64), 0);
         if value {
@@ -150,10 +150,10 @@ impl Integers {
 }
 
 impl Texts {
-    /// Number of a row without a text.
+    /// Id of a row without a string.
     pub const NONE: u32 = u32::MAX;
 
-    /// Returns the number of a text. A new text is added.
+    /// Returns the id of a string, and adds the string if it is new.
     pub fn intern(&mut self, text: &str) -> u32 {
         if let Some(id) = self.by_text.get(text) {
             return *id;
@@ -164,17 +164,17 @@ impl Texts {
         id
     }
 
-    /// Returns the text of a row.
+    /// Returns the string of a row.
     pub fn get(&self, row: usize) -> Option<&str> {
         self.text(self.ids.get(row)?)
     }
 
-    /// Returns the text with a number.
+    /// Returns the string of an id.
     pub fn text(&self, id: u32) -> Option<&str> {
         self.list.get(id as usize).map(|text| &**text)
     }
 
-    /// Returns all texts.
+    /// Returns all strings in the order of their ids.
     pub fn list(&self) -> &[Box<str>] {
         &self.list
     }
@@ -230,7 +230,7 @@ impl Column {
         self.len() == 0
     }
 
-    /// Returns whether no row has a value. False if this is not known without a search.
+    /// Returns whether no row has a value. Returns false if that would take a search.
     pub fn is_blank(&self) -> bool {
         match self {
             Self::Integer(integers) => matches!(integers, Integers::Same { value: None, .. }),
@@ -242,7 +242,7 @@ impl Column {
         }
     }
 
-    /// Adds rows without a value until there are `rows` rows.
+    /// Appends rows without a value until there are `rows` rows.
     pub fn fill(&mut self, rows: usize) {
         match self {
             Self::Integer(Integers::Same {
@@ -256,7 +256,6 @@ impl Column {
         }
     }
 
-    /// Returns whether two rows have the same value.
     pub(crate) fn is_equal(&self, a: usize, b: usize) -> bool {
         match self {
             Self::Integer(integers) => integers.get(a) == integers.get(b),
@@ -274,7 +273,6 @@ impl Column {
         }
     }
 
-    /// Removes the last row.
     pub(crate) fn pop(&mut self) {
         match self {
             Self::Integer(integers) => integers.pop(),
@@ -289,7 +287,7 @@ impl Column {
         }
     }
 
-    /// Adds rows of another column of the same type.
+    /// Appends rows of another column of the same type.
     pub(crate) fn append(&mut self, other: &Self, rows: &[u32]) {
         match (self, other) {
             (Self::Integer(own), Self::Integer(other)) => own.append(other, rows),
@@ -318,8 +316,8 @@ impl Column {
         }
     }
 
-    /// Adds the hash of each row's value to `sums`. `seed` belongs to the column. A row without a
-    /// value adds nothing.
+    /// Adds the hash of each row's value to `sums`. `seed` differs from column to column. A row
+    /// without a value adds nothing.
     pub(crate) fn add_hashes(&self, seed: u64, sums: &mut [u64]) {
         match self {
             Self::Integer(Integers::Same { value: None, .. }) => {}
@@ -393,10 +391,10 @@ impl Integers {
     }
 }
 
-/// Returns the number of millionths of a value, or `None` if the value is not a whole number of
-/// them, or has too many digits.
+/// Converts a value to millionths. Returns `None` if the value is not a whole number of millionths,
+/// or has too many digits.
 pub(crate) fn millionths(value: f64) -> Option<i64> {
-    // All whole numbers of this size are exact in 64 bits.
+    // A 64-bit float represents every integer up to this size exactly.
     const MOST: f64 = 9e15;
     let number = (value * 1e6).round();
     let is_exact = number.abs() < MOST
@@ -405,12 +403,12 @@ pub(crate) fn millionths(value: f64) -> Option<i64> {
     is_exact.then_some(number as i64)
 }
 
-/// Returns the value with a number of millionths.
+/// Converts millionths to a value.
 pub(crate) fn of_millionths(number: i64) -> f64 {
     number as f64 / 1e6
 }
 
-/// Distributes the bits of a number (the finalizer of MurmurHash3).
+/// Mixes the bits of a number (finalizer of MurmurHash3).
 pub(crate) const fn mix(mut bits: u64) -> u64 {
     bits ^= bits >> 33;
     bits = bits.wrapping_mul(0xff51_afd7_ed55_8ccd);
@@ -419,7 +417,8 @@ pub(crate) const fn mix(mut bits: u64) -> u64 {
     bits ^ bits >> 33
 }
 
-/// Returns a hash that is the same in all versions and on all machines of one byte order.
+/// Returns a hash that does not depend on the version of the program, and is equal on all machines
+/// with the same byte order.
 pub(crate) fn hash(octets: &[u8]) -> u64 {
     let mut sum = octets.len() as u64;
     for chunk in octets.chunks(8) {

@@ -86,7 +86,8 @@ impl Chunk<'_> {
         )
     }
 
-    /// Returns the values of rows that are in nearly all pages.
+    /// Returns the values of rows that are spread over nearly all pages, so the whole column
+    /// is decoded.
     pub(crate) fn pick(&self, rows: &[u32]) -> Result<Column> {
         if let Some(column) = self.without_pages(rows.len()) {
             return Ok(column);
@@ -96,7 +97,7 @@ impl Chunk<'_> {
         Ok(picked)
     }
 
-    /// Returns all texts of the column, or `None` if there is no list of them.
+    /// Returns all strings of the column, or `None` if the column has no dictionary.
     pub(crate) fn dictionary(&self) -> Result<Option<Vec<String>>> {
         if let Some(Column::Text(texts)) = self.without_pages(1) {
             return Ok(Some(texts.list().iter().map(ToString::to_string).collect()));
@@ -127,7 +128,7 @@ impl Chunk<'_> {
         }
     }
 
-    /// Returns the values of `count` rows if the metadata contains them.
+    /// Returns the values of `count` rows if the metadata alone determines them.
     fn without_pages(&self, count: usize) -> Option<Column> {
         let ColumnSpec { kind, presence, .. } = *self.spec;
         // An empty list is a value, although it counts as null in the statistics.
@@ -252,7 +253,7 @@ impl Chunk<'_> {
         Ok((values, definition, repetition))
     }
 
-    /// Reads a column of lists, and calls `each` with the list of each row.
+    /// Reads a column of lists, and calls `each` with every row's list.
     fn nested<T: DataType>(
         &self,
         pages: Box<dyn PageReader>,
@@ -318,7 +319,7 @@ fn same(value: u64, rows: usize) -> Option<Column> {
     }))
 }
 
-/// Returns the consecutive rows with or without a value.
+/// Returns runs of rows with and without a value, with their lengths.
 fn runs(levels: &[i16]) -> Vec<(bool, usize)> {
     if levels.iter().all(|level| *level == 1) {
         return Vec::new();
@@ -388,7 +389,7 @@ fn decimals(Numbers { values, present }: &Numbers, rows: usize) -> Vec<f64> {
 
 fn texts(values: &[ByteArray], levels: &[i16], is_required: bool, rows: usize) -> Result<Texts> {
     let mut texts = Texts::default();
-    // Equal texts of a dictionary have the same address.
+    // Equal strings of a dictionary share one address, which is cheaper to compare.
     let mut last: Option<(*const u8, usize, u32)> = None;
     let mut values = values.iter();
     let is_present = |row: usize| is_required || levels.get(row) == Some(&1);

@@ -1,9 +1,9 @@
-//! Reads columns of texts that are encoded by a dictionary.
+//! Reads string columns with dictionary encoding.
 //!
-//! Such a column has a list of texts, and for each row the number of its text. Equal numbers in a
-//! row are stored once. Here such a run costs the same as a single row, so a column whose value
-//! changes rarely is read in no time. The encoding is "RLE / bit-packing hybrid" of the Parquet
-//! format.
+//! Such a column has a dictionary of strings, and for each row the id of its string. Equal ids in
+//! consecutive rows are stored as one run, in the encoding "RLE / bit-packing hybrid" of the
+//! Parquet format. This reader passes runs on without expanding them, so a column whose value
+//! changes rarely costs almost nothing.
 
 use parquet::basic::Encoding;
 use parquet::column::page::{Page, PageReader};
@@ -20,7 +20,7 @@ pub(crate) fn texts(
 ) -> Result<Option<Texts>> {
     let mut texts = Texts::default();
     texts.ids = Ids::Runs(Vec::new());
-    // Numbers in `texts` of the texts of the dictionary.
+    // For each entry of the column's dictionary: the id of the string in `texts`.
     let mut dictionary = Vec::new();
     while let Some(page) = pages.get_next_page()? {
         match page {
@@ -86,7 +86,7 @@ pub(crate) fn texts(
     }
 }
 
-/// Adds rows with and without a text. `runs` are the numbers of the rows with a text.
+/// Appends rows with and without a string. `runs` are the ids of the rows with one.
 fn put(ids: &mut Ids, places: &[(bool, usize)], runs: &[(u32, usize)]) {
     let mut runs = runs.iter().copied();
     let (mut id, mut left) = (Texts::NONE, 0);
@@ -108,7 +108,7 @@ fn put(ids: &mut Ids, places: &[(bool, usize)], runs: &[(u32, usize)]) {
     }
 }
 
-/// Calls `each` with the texts of a dictionary.
+/// Calls `each` with every string of a dictionary.
 pub(crate) fn entries(octets: &[u8], count: u32, mut each: impl FnMut(&str)) -> Result<()> {
     let mut rest = octets;
     for _ in 0..count {
@@ -126,8 +126,8 @@ pub(crate) fn too_short() -> ParquetError {
     ParquetError::EOF("a column has too few octets".to_owned())
 }
 
-/// Decodes `count` numbers of `width` bits, and calls `each` with every number and how often it
-/// occurs in a row.
+/// Decodes `count` numbers of `width` bits each, and calls `each` with every number and the length
+/// of its run.
 pub(crate) fn hybrid(
     octets: &[u8],
     width: u8,
@@ -160,7 +160,7 @@ pub(crate) fn hybrid(
             }
             continue;
         }
-        // Groups of eight numbers. The last group can have numbers that do not count.
+        // Bit-packed groups of eight numbers. The last group can be padded.
         let groups = usize::try_from(header >> 1).unwrap_or(usize::MAX);
         let octets = groups
             .checked_mul(width)
@@ -186,7 +186,7 @@ pub(crate) fn hybrid(
     Ok(())
 }
 
-/// Reads a number with seven bits in each octet.
+/// Reads a variable-length number, seven bits a byte.
 pub(crate) fn varint(octets: &[u8]) -> Option<(u64, &[u8])> {
     let mut value = 0;
     for (index, octet) in octets.iter().enumerate().take(10) {

@@ -7,7 +7,7 @@ use ibnet_record::types::Printable;
 use miette::Diagnostic;
 use parquet::errors::ParquetError;
 
-/// A fault of the archive.
+/// An error of the archive.
 #[derive(Debug, thiserror::Error, Diagnostic)]
 #[non_exhaustive]
 pub enum StoreError {
@@ -33,7 +33,7 @@ pub enum StoreError {
     Damaged {
         /// Path of the file.
         path: PathBuf,
-        /// The fault.
+        /// What is damaged.
         why: String,
     },
     /// A Parquet file that is not part of an archive.
@@ -99,7 +99,7 @@ pub enum StoreError {
         #[source]
         source: io::Error,
     },
-    /// A file that does not contain what was written.
+    /// A file whose rows differ from those that were written.
     #[error("cannot verify {}: it has {found}, expected {expected}", shown(path))]
     #[diagnostic(help(
         "check the disk and the memory of this host, and pack again: no input was changed"
@@ -107,9 +107,9 @@ pub enum StoreError {
     Different {
         /// Path of the file.
         path: PathBuf,
-        /// Number and sum of the rows that were read.
+        /// Row count and checksum that were read.
         found: String,
-        /// Number and sum of the rows that were written.
+        /// Row count and checksum that were written.
         expected: String,
     },
     /// Another process writes to the archive.
@@ -142,7 +142,7 @@ impl StoreError {
     pub(crate) fn damaged(path: &std::path::Path) -> impl FnOnce(ParquetError) -> Self {
         let path = path.to_owned();
         move |error| match error {
-            // Other errors of this type come from the decompression.
+            // Other external errors come from the decompressor.
             ParquetError::External(inner)
                 if inner
                     .downcast_ref()

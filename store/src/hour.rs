@@ -1,18 +1,18 @@
-//! Hours of UTC. An hour is one folder of each table.
+//! Hours in UTC. Each hour is one folder of each table.
 
 use std::fmt;
 
 /// Nanoseconds of an hour.
 pub const HOUR_NS: u64 = 3_600_000_000_000;
 
-/// An hour of UTC: number of hours since 1970.
+/// An hour in UTC, as the number of hours since 1970.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Hour(pub u32);
 
 impl Hour {
     /// Returns the hour of a time in nanoseconds since 1970.
     pub const fn of(ts: u64) -> Self {
-        // 2^64 ns have 5 million hours.
+        // 2^64 ns are about 5 million hours, which fit.
         Self((ts / HOUR_NS) as u32)
     }
 

@@ -1,8 +1,8 @@
 //! Dictionary ids of a text column: for each row, the id of its string.
 //!
-//! Rows of an archive are sorted by port, so most rows have the same strings as the row before them.
-//! Archives therefore store the ids run-length encoded, and readers use the runs as they are instead
-//! of expanding them to rows.
+//! Rows of an archive are sorted by port, so most rows have the same strings as the row before
+//! them. Archives therefore store the ids run-length encoded, and readers use the runs as they are
+//! instead of expanding them to rows.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -94,8 +94,8 @@ impl Ids {
             .map(move |(id, end)| (rows(end), id))
     }
 
-    /// Expands the runs to rows if they are short. Records of two samplers of a port alternate, and a
-    /// binary search for the run of a row would then take longer than an index.
+    /// Expands the runs to rows if they are short. Records of two samplers of a port alternate, and
+    /// a binary search for the run of a row would then take longer than an index.
     pub(crate) fn settle(&mut self) {
         if let Self::Runs(runs) = self
             && runs.len() > self.len() / MIN_RUN
@@ -119,7 +119,6 @@ impl Ids {
         }
     }
 
-    /// Appends a row.
     pub(crate) fn push(&mut self, id: u32) {
         self.extend(id, 1);
     }
@@ -129,7 +128,6 @@ impl Ids {
         self.extend(id, rows.saturating_sub(self.len()));
     }
 
-    /// Removes the last row.
     pub(crate) fn pop(&mut self) {
         match self {
             Self::Each(ids) => drop(ids.pop()),

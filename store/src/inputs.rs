@@ -1,10 +1,10 @@
-//! The files that were packed into an archive, so that they are not read again.
+//! Remembers which files were packed into an archive, so that the next run can skip them.
 //!
-//! A file is the same if its path, size, time of change, and the sum over its first and last octets
-//! are the same. The list also has the files of each hour as the last run left them. If one of them
-//! is missing, older or different, the hour may lack records: every file with records of this hour
-//! is read again, unless retention removed the hour. Each line has a checksum, and a line that is
-//! damaged or missing only means that files are read again.
+//! An input counts as unchanged if its path, size, modification time, and a checksum over its first
+//! and last bytes are the same. The list also has the archive files of each hour as the last run
+//! left them. If one of those is missing, older or different, the hour may lack records, so every
+//! input with records of this hour is read again, unless retention removed the hour. Each line has
+//! a checksum; damaged or missing lines only mean that some inputs are read again.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,10 +22,10 @@ use crate::error::StoreError;
 use crate::hour::Hour;
 use crate::schema::TableName;
 
-/// File of an archive with its inputs: one JSON object for each.
+/// File in an archive that lists its inputs, one JSON object a line.
 const LIST: &str = ".inputs";
 
-/// Octets at the start and at the end of a file that its sum covers.
+/// Number of bytes at the start and at the end of a file that its checksum covers.
 const SUMMED: u64 = 4096;
 
 /// The identity of a file that can be packed.
@@ -33,26 +33,26 @@ const SUMMED: u64 = 4096;
 pub struct InputFile {
     /// Canonical path.
     file: PathBuf,
-    /// Size in octets.
+    /// Size in bytes.
     size: u64,
-    /// Time of the last change in nanoseconds since 1970.
+    /// Modification time in nanoseconds since 1970.
     modified_ns: i64,
-    /// Sum over the first and the last octets.
+    /// Checksum over the first and the last bytes.
     sum: u64,
 }
 
-/// Tables and hours of the records of a file.
+/// Tables and hours to which the records of a file belong.
 pub type Hours = BTreeSet<(TableName, Hour)>;
 
-/// The files that were packed, and the hours of their records.
+/// The files that were packed, with the hours of their records.
 #[derive(Debug, Default)]
 pub(crate) struct Inputs {
     entries: BTreeMap<PathBuf, Entry>,
-    /// The files of each hour after the last run, by table and folders of the hour.
+    /// The archive files of each hour after the last run, by table and folders of the hour.
     hours: BTreeMap<String, HourFiles>,
 }
 
-/// Sizes in octets and times of the last change of the files of an hour, by name.
+/// Archive files of an hour by name: size in bytes and modification time.
 type HourFiles = BTreeMap<String, (u64, i64)>;
 
 /// A line of the list, after its checksum.
@@ -71,12 +71,13 @@ enum Line<'a> {
 struct Entry {
     #[serde(flatten)]
     input: InputFile,
-    /// Folders of the hours of its records, by table.
+    /// The hours of its records as folders, by table.
     hours: BTreeMap<String, BTreeSet<String>>,
 }
 
 impl InputFile {
-    /// Returns the identity of a file. `None` for standard input, a pipe, or a path that is no text.
+    /// Returns the identity of a file. `None` for standard input, a pipe, or a path that is
+    /// not UTF-8.
     ///
     /// # Errors
     /// Returns the error of the operating system.
@@ -120,7 +121,7 @@ fn key(table: &str, folders: impl Display) -> String {
     format!("{table}/{folders}")
 }
 
-/// Returns the files of an hour as they are. A file that vanished is left out.
+/// Returns the current archive files of an hour. A file that vanishes meanwhile is left out.
 fn files_of(archive: &Archive, table: TableName, hour: Hour) -> HourFiles {
     let parts = archive.parts(table, hour).map(|parts| {
         parts
@@ -144,8 +145,8 @@ fn files_of(archive: &Archive, table: TableName, hour: Hour) -> HourFiles {
 }
 
 impl Inputs {
-    /// Reads the list. A line that is damaged, or of an earlier version, is left out: files are
-    /// read again.
+    /// Reads the list. Damaged lines and lines of an earlier version are left out, so their inputs
+    /// are read again.
     pub(crate) fn load(archive: &Archive) -> Result<Self, StoreError> {
         let path = archive.root().join(LIST);
         let octets = match fs::read(&path) {
@@ -169,13 +170,12 @@ impl Inputs {
         Ok(inputs)
     }
 
-    /// Returns whether no file was packed.
     pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Returns whether the archive has all records of a file. `was_removed` returns whether retention
-    /// removed an hour.
+    /// Returns whether the archive has all records of a file. `was_removed` returns whether
+    /// retention removed an hour.
     pub(crate) fn has(
         &self,
         input: &InputFile,
@@ -200,12 +200,12 @@ impl Inputs {
             .iter()
             .flat_map(|(table, hours)| hours.iter().map(move |hour| (table, hour)))
             .all(|(table, hour)| {
-                // Another version can have a table that this version does not have.
+                // A later version can have a table that this version lacks.
                 is_there(table, hour).unwrap_or(false)
             })
     }
 
-    /// Returns whether an hour has the files that the last run left.
+    /// Returns whether an hour has exactly the files that the last run left.
     pub(crate) fn is_whole(&self, archive: &Archive, table: TableName, hour: Hour) -> bool {
         let files = self
             .hours
@@ -214,7 +214,7 @@ impl Inputs {
         files.is_some_and(|files| *files == files_of(archive, table, hour))
     }
 
-    /// Removes the files with records of some hours: the archive may lack these records.
+    /// Removes the inputs with records of some hours, because the archive may lack these records.
     pub(crate) fn forget(&mut self, hours: &Hours) {
         let is_of = |entry: &Entry| {
             let has = |(table, hour): &(TableName, Hour)| {
@@ -228,7 +228,6 @@ impl Inputs {
         self.entries.retain(|_, entry| !is_of(entry));
     }
 
-    /// Adds a file.
     pub(crate) fn add(&mut self, input: InputFile, hours: &Hours) {
         let mut names: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         for (table, hour) in hours {
@@ -246,13 +245,13 @@ impl Inputs {
         );
     }
 
-    /// Notes the files of an hour after a run.
+    /// Records the archive files of an hour after a run.
     pub(crate) fn note_hour(&mut self, archive: &Archive, table: TableName, hour: Hour) {
         self.hours
             .insert(key(table.as_str(), hour), files_of(archive, table, hour));
     }
 
-    /// Replaces the list in one step. Files that no longer exist are left out.
+    /// Replaces the list atomically. Inputs that no longer exist are left out.
     pub(crate) fn save(&mut self, archive: &Archive) -> Result<(), StoreError> {
         self.entries.retain(|path, _| path.exists());
         let hours = self.entries.values().flat_map(|entry| &entry.hours);
@@ -417,7 +416,7 @@ mod tests {
             again.has(&input, &archive, |_, removed| removed == hour),
             "retention removed the hour"
         );
-        // A disk can return any octets.
+        // A disk can return any bytes.
         let list = folder.path().join(LIST);
         fs::write(
             &list,

@@ -12,19 +12,19 @@ use parquet::schema::types::{ColumnDescriptor, SchemaDescPtr, SchemaDescriptor, 
 
 use crate::schema::{ColumnSpec, Kind, Schema};
 
-/// Rows of a row group. A reader that needs one port reads a part of one row group an hour.
+/// Rows of a row group. A reader that needs one port reads a part of one row group for each hour.
 pub(crate) const ROW_GROUP: usize = 1 << 18;
 
-/// Rows of a page. A reader of one port decodes whole pages.
+/// Rows of a page. A reader that needs one port decodes whole pages.
 const PAGE_ROWS: usize = 1 << 14;
 
-/// Level of zstd. Higher levels save 2 % and take twice the time.
+/// Compression level of zstd. Higher levels save 2 % of the size and take twice the time.
 const ZSTD_LEVEL: i32 = 3;
 
 /// Decimals of a [`Kind::Decimal`], as the records have.
 const DECIMALS: i32 = 6;
 
-/// Digits of a [`Kind::Decimal`]. 64 bits hold all numbers with 18 digits.
+/// Digits of a [`Kind::Decimal`]: any number with 18 digits fits into 64 bits.
 const PRECISION: i32 = 18;
 
 /// Returns the type of a file.
@@ -76,7 +76,8 @@ fn field(column: &ColumnSpec) -> Result<Type> {
     }
 }
 
-/// Returns whether a column of a file has the type of a column of a table. The decoders rely on it.
+/// Returns whether a column of a file has the type of a column of a table. The decoders rely
+/// on this.
 pub(crate) fn is_of_type(column: &ColumnSpec, leaf: &ColumnDescriptor) -> bool {
     let (physical, depth) = match column.kind {
         Kind::Unsigned(..=32) | Kind::Signed(..=32) => (Physical::INT32, 0),
@@ -122,7 +123,7 @@ fn leaf(name: &str, kind: Kind, repetition: Repetition) -> Result<Type> {
     let leaf = Type::primitive_type_builder(name, physical)
         .with_repetition(repetition)
         .with_logical_type(logical);
-    // The builder checks these numbers against those of the logical type.
+    // The builder compares these two numbers with those of the logical type.
     if kind == Kind::Decimal {
         leaf.with_scale(DECIMALS).with_precision(PRECISION).build()
     } else {
@@ -141,11 +142,11 @@ pub(crate) enum Variation {
     None,
 }
 
-/// Returns the settings of the writer for one column.
+/// Returns the writer settings of one column.
 pub(crate) fn properties(kind: Kind, variation: Variation) -> Result<WriterPropertiesPtr> {
     let builder = WriterProperties::builder()
         .set_writer_version(WriterVersion::PARQUET_2_0)
-        // The octets between the columns and the footer are the checksums.
+        // The offset index would lie between the columns and the footer, where the checksums are.
         .set_offset_index_disabled(true)
         .set_compression(Compression::ZSTD(ZstdLevel::try_new(ZSTD_LEVEL)?))
         .set_statistics_enabled(EnabledStatistics::Chunk)

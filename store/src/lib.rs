@@ -1,4 +1,5 @@
-//! The archive: the records of `ibnet-sweep` as Parquet files. `docs/archive.md` describes it.
+//! Stores the records of `ibnet-sweep` as Parquet files, the *archive*. `docs/archive.md` describes
+//! it for users.
 //!
 //! | module | contents |
 //! |---|---|
@@ -7,18 +8,17 @@
 //! | [`lines`] | writes the rows of a table as lines |
 //! | [`table`], [`mod@column`], [`ids`] | rows in memory, as columns |
 //! | [`mod@write`], [`read`] | Parquet files |
-//! | `checksums` | checksums of their octets |
+//! | `checksums` | checksums over the bytes of a file |
 //! | [`archive`] | the folders of an archive |
 //! | [`pack`] | packs lines into an archive |
 //! | [`derive`](mod@derive) | computes tables from the table `ports` |
 //! | [`inputs`] | the files that were packed |
 //! | [`retain`] | removes the oldest hours |
-//! | [`hour`] | hours of UTC, the folders of a table |
+//! | [`hour`] | hours in UTC, the folders of a table |
 //! | [`part`] | parts of a large hour, the files of a folder |
 //! | [`error`] | errors of the archive |
 //!
-//! An archive loses nothing of a line: the lines that it returns have the same fields with the same
-//! values.
+//! The archive is lossless: the lines that it returns have the same fields with the same values.
 
 pub mod archive;
 pub mod checked;

@@ -10,7 +10,7 @@ use crate::column::Column;
 use crate::schema::Kind;
 use crate::table::Table;
 
-/// The column of everything that has no column.
+/// The column [`EXTRA`](crate::schema::EXTRA), with everything that has no column.
 #[derive(Debug, Default, Deserialize)]
 struct Extra<'a> {
     #[serde(borrow, default)]
@@ -20,8 +20,8 @@ struct Extra<'a> {
 }
 
 impl Table {
-    /// Returns the row as a line without a line feed. The fields are in the order of the columns;
-    /// those without a column follow. A column that was not read has no field.
+    /// Returns a row as a line without a line feed. Fields are in the order of the columns,
+    /// followed by those without a column. Columns that were not read are left out.
     pub fn line(&self, row: usize) -> Vec<u8> {
         let mut line = Vec::with_capacity(1536);
         self.write_line(row, &mut line);
@@ -111,12 +111,12 @@ fn put_key(name: &str, line: &mut Vec<u8>) {
     line.push(b':');
 }
 
-/// Writes numbers. This cannot fail: a `Vec` accepts all octets.
+/// Writes numbers. This cannot fail, because a `Vec` accepts all bytes.
 fn put_number(value: &impl Serialize, line: &mut Vec<u8>) {
     let _ = serde_json::to_writer(line, value);
 }
 
-/// Writes a list of texts from its JSON.
+/// Writes a list of strings from its JSON.
 fn put_texts(json: &str, line: &mut Vec<u8>) {
     let list: Vec<String> = serde_json::from_str(json).unwrap_or_default();
     let _ = list.serialize(&mut text::compact(line));

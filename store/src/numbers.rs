@@ -1,8 +1,8 @@
-//! Reads columns of integers without lists.
+//! Reads integer columns other than lists.
 //!
-//! Each page has the positions of the rows with a value, and the values. The values are differences
-//! ("DELTA_BINARY_PACKED" of the Parquet format) or numbers in a dictionary. The rows of most columns
-//! are decoded into their place without a copy.
+//! Each page has the positions of the rows with a value, and the values: either differences
+//! ("DELTA_BINARY_PACKED" of the Parquet format) or ids of a dictionary. The rows of most columns
+//! are decoded straight into their final position, without a copy.
 
 use parquet::basic::{Encoding, Type};
 use parquet::column::page::{Page, PageReader};
@@ -13,14 +13,14 @@ use crate::dictionary::{hybrid, too_short, varint};
 /// The values of a column.
 #[derive(Default)]
 pub(crate) struct Numbers {
-    /// A value for each row with a value, as two's complement.
+    /// The value of each row that has one, as two's complement.
     pub(crate) values: Vec<u64>,
-    /// Consecutive rows with or without a value, and their number. Empty if every row has one.
+    /// Runs of rows with or without a value, with their lengths. Empty if every row has a value.
     pub(crate) present: Vec<(bool, usize)>,
 }
 
-/// Reads a column, or returns `None` if a page has another encoding. Values of 32 bits have zeros in
-/// the upper half.
+/// Reads a column, or returns `None` if a page has another encoding. The upper half of a 32-bit
+/// value is zero.
 pub(crate) fn read(
     pages: &mut dyn PageReader,
     rows: usize,
@@ -117,7 +117,7 @@ fn plain(octets: &[u8], count: usize, physical: Type) -> Result<Vec<u64>> {
         .collect())
 }
 
-/// Decodes `count` values, each stored as its difference to the one before.
+/// Decodes `count` values, each stored as the difference from its predecessor.
 fn delta(octets: &[u8], count: usize, values: &mut Vec<u64>) -> Result<()> {
     let mut rest = octets;
     let mut next = || -> Result<u64> {
@@ -128,7 +128,7 @@ fn delta(octets: &[u8], count: usize, values: &mut Vec<u64>) -> Result<()> {
     let (block, minis, total, first) = (next()?, next()?, next()?, next()?);
     let size = usize::try_from(block.checked_div(minis).unwrap_or(0)).unwrap_or(0);
     let minis = usize::try_from(minis).unwrap_or(usize::MAX);
-    // The sizes of the format.
+    // These sizes are fixed by the format.
     if total != count as u64
         || size == 0
         || !size.is_multiple_of(32)
@@ -145,7 +145,7 @@ fn delta(octets: &[u8], count: usize, values: &mut Vec<u64>) -> Result<()> {
         let (widths, after) = after.split_at_checked(minis).ok_or_else(too_short)?;
         rest = after;
         for width in widths {
-            // The last part is stored completely, except by some writers.
+            // The last miniblock is padded to its full length, except by some writers.
             let octets = (size * usize::from(*width)).div_ceil(8);
             let (packed, after) = rest.split_at_checked(octets).ok_or_else(too_short)?;
             let some = left.min(size);
@@ -163,8 +163,8 @@ const fn zigzag(number: u64) -> u64 {
     number >> 1 ^ (number & 1).wrapping_neg()
 }
 
-/// Adds `count` packed numbers and `least` to `value`, one after the other, and appends each sum.
-/// Returns the last sum.
+/// Adds `least` and each of `count` packed numbers to `value` in turn, and appends every result.
+/// Returns the last one.
 fn sums(
     packed: &[u8],
     width: u8,
@@ -205,7 +205,7 @@ fn sums(
     Ok(value)
 }
 
-/// Returns the eight octets from a place. Octets after the end are 0.
+/// Returns the eight bytes at an offset. Bytes after the end are 0.
 #[inline]
 fn word(octets: &[u8], place: usize) -> u64 {
     match octets.get(place..).and_then(<[u8]>::first_chunk::<8>) {
@@ -225,8 +225,8 @@ mod tests {
 
     #[test]
     fn differences_are_summed() {
-        // Blocks of 128 values in four parts. 5 and two values with the differences 1 and 3: the least
-        // is 1, and the others are 0 and 2 with two bits each.
+        // Blocks of 128 values in four parts. The values are 5 and two more with the differences 1
+        // and 3: the min is 1, and what remains is 0 and 2 with two bits each.
         let mut octets = vec![0x80, 0x01, 4, 3, 10, 2, 2, 0, 0, 0, 0b1000];
         octets.resize(octets.len() + 7, 0);
         let mut values = Vec::new();

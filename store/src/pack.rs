@@ -1,13 +1,13 @@
 //! Packs lines into an archive.
 //!
-//! Rows are collected in memory by table and hour. If there are too many of them, they are written
-//! to staged files. At the end, the rows of each [part](crate::part) of an hour are merged with those
-//! that the archive has: a row with the same values is a copy, and is stored once. The file of the part is
-//! replaced in one step. So packing the same lines again changes nothing, and a process that is killed
-//! leaves for each part either the old or the new file.
+//! The packer collects rows in memory by table and hour, and writes them to staged files if there
+//! are too many. At the end it merges the rows of each [part](crate::part) of an hour with those in
+//! the archive; a row with the same values is a copy and is stored once. The file of the part is
+//! replaced atomically, so packing the same lines again changes nothing, and a process that is
+//! killed leaves either the old or the new file of each part.
 //!
-//! If the last part of an hour has many rows, rows after its last minute begin a new part. So packing
-//! an hour in many runs takes a time in proportion to its rows.
+//! If the last part of an hour is large, rows after its last minute begin a new part. Packing an
+//! hour in many small runs therefore does not rewrite the whole hour each time.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -30,20 +30,20 @@ use crate::sources::{self, Source};
 use crate::table::{Sum, Table};
 use crate::write::FileWriter;
 
-/// Largest number of rows in memory. A row of the default groups takes about 300 octets.
+/// Max number of rows in memory. A row of the default counter groups takes about 300 bytes.
 const MOST_ROWS: usize = 1 << 21;
 
-/// Number of rows from which a part of an hour is large: later rows begin a new part. A file of so many
-/// rows has 16 row groups.
+/// Number of rows from which a part of an hour is large, so that later rows begin a new part. A
+/// file of this size has 16 row groups.
 const PART_ROWS: u64 = 1 << 22;
 
-/// Octets of a writer's buffer.
+/// Buffer size of a writer in bytes.
 const BUFFER: usize = 1 << 20;
 
 /// How to pack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PackOptions {
-    /// Whether each new file is read again and compared with the rows that were written.
+    /// Whether each new file is read back and compared with the rows that were written.
     pub verify: bool,
 }
 
@@ -57,16 +57,16 @@ pub struct Packer {
     waiting: BTreeMap<(TableName, Hour), Vec<Table>>,
     /// Number of rows in `waiting`.
     rows: usize,
-    /// Number of rows that are copies of rows in the same staged file.
+    /// Number of rows dropped as copies of rows in the same staged file.
     copies: u64,
     staged: BTreeMap<(TableName, Part), Vec<NamedTempFile>>,
-    /// The parts of the hours with new rows.
+    /// Parts of the hours with new rows.
     parts: BTreeMap<(TableName, Hour), Parts>,
     /// Last hour that was removed from each table.
     removed: BTreeMap<TableName, Hour>,
     /// Files that were packed before.
     inputs: Inputs,
-    /// Files whose rows were added, with their hours.
+    /// Files whose rows were added in this run, with their hours.
     new_inputs: Vec<(InputFile, Hours)>,
     _lock: Lock,
 }
@@ -76,18 +76,18 @@ pub struct Packer {
 pub struct Packed {
     /// For each table: number of rows that are new in the archive.
     pub added: BTreeMap<TableName, u64>,
-    /// Number of records that were copies of others.
+    /// Number of records dropped as copies.
     pub copies: u64,
-    /// Number of rows in the parts that were merged with sampler, port and time of another row, and with
+    /// Number of rows in the merged parts that have the sampler, port and time of another row, but
     /// other values. All of them are kept.
     pub conflicts: u64,
-    /// Files that were written, with their sizes in octets.
+    /// Files that were written, with their sizes in bytes.
     pub files: Vec<(PathBuf, u64)>,
-    /// Number of rows in these files: the new ones, and those that were written again.
+    /// Number of rows in these files: new ones and rewritten ones.
     pub written: u64,
-    /// Number of records of hours that were removed from the archive.
+    /// Number of records that were not added, because retention had removed their hour.
     pub expired: u64,
-    /// Files of derived tables that were written, with their sizes in octets.
+    /// Files of derived tables that were written, with their sizes in bytes.
     pub derived: Vec<(PathBuf, u64)>,
     /// First and last hour with new rows.
     pub hours: Option<(Hour, Hour)>,
@@ -120,7 +120,7 @@ impl Packer {
         })
     }
 
-    /// Sets the largest number of rows in memory.
+    /// Sets the max number of rows in memory.
     pub fn with_most_rows(self, rows: usize) -> Self {
         Self {
             most_rows: rows.max(1),
@@ -159,8 +159,8 @@ impl Packer {
         })
     }
 
-    /// Notes that all rows of a file were added. `hours` are the tables and hours of its rows. After
-    /// [`finish`](Self::finish), the archive [`has`](Self::has) the file.
+    /// Records that all rows of a file were added. `hours` are the tables and hours of its rows.
+    /// After [`finish`](Self::finish), the archive [`has`](Self::has) the file.
     pub fn note_input(&mut self, input: InputFile, hours: Hours) {
         self.new_inputs.push((input, hours));
     }
@@ -179,7 +179,7 @@ impl Packer {
         Ok(())
     }
 
-    /// Divides the rows of an hour by its parts.
+    /// Divides the rows of an hour into its parts.
     fn divide(
         &mut self,
         name: TableName,
@@ -208,7 +208,7 @@ impl Packer {
             .collect())
     }
 
-    /// Returns the parts of an hour. If the last one is large, another part follows it.
+    /// Returns the parts of an hour, followed by a new part if the last one is large.
     fn parts(&mut self, name: TableName, hour: Hour) -> Result<&Parts, StoreError> {
         match self.parts.entry((name, hour)) {
             Entry::Occupied(entry) => Ok(entry.into_mut()),
@@ -237,7 +237,7 @@ impl Packer {
     ///
     /// # Errors
     /// Returns an error if a file cannot be read or written. The archive then has some of the rows,
-    /// none of them twice. Packing the same lines again adds the others.
+    /// none of them twice; packing the same lines again adds the others.
     pub fn finish(mut self, progress: &dyn Fn(u64, u64)) -> Result<Packed, StoreError> {
         let mut packed = Packed {
             copies: self.copies,
@@ -258,9 +258,9 @@ impl Packer {
         Ok(packed)
     }
 
-    /// Writes the list of the inputs. `lacking` are the hours that were not as the last run had
-    /// left them: an hour that now has records again does not have those of inputs that were not
-    /// read in this run.
+    /// Writes the list of the inputs. `lacking` are the hours whose files had changed since
+    /// the last run: rows of this run do not bring back the records of inputs that this run
+    /// did not read.
     fn note_inputs(
         &mut self,
         hours: &Hours,
@@ -272,7 +272,8 @@ impl Packer {
             return Ok(());
         }
         self.inputs.forget(lacking);
-        // Records that were not added are reported again by the next run.
+        // Inputs with expired records stay off the list, so the next run reports these
+        // records again.
         for (input, hours) in new.into_iter().filter(|_| !has_expired) {
             self.inputs.add(input, &hours);
         }
@@ -282,7 +283,6 @@ impl Packer {
         self.inputs.save(&self.archive)
     }
 
-    /// Merges the rows of an hour.
     fn merge_hour(
         &mut self,
         name: TableName,
@@ -300,7 +300,7 @@ impl Packer {
                 rows: rows.remove(&part).unwrap_or_else(|| Table::new(name)),
                 staged,
             };
-            // Files with other names can have rows of each part.
+            // Files with unknown names can have rows of any part.
             if !new.rows.is_empty() || !new.staged.is_empty() || !parts.others.is_empty() {
                 self.merge(name, part, &parts, new, packed)?;
             }
@@ -314,7 +314,6 @@ impl Packer {
         })
     }
 
-    /// Merges the rows of a part of an hour.
     fn merge(
         &self,
         name: TableName,
@@ -349,7 +348,7 @@ impl Packer {
         };
         let given = new.rows.len() as u64 + rows_of(&staged);
         if old.is_empty() && self.was_removed(name, part.hour) {
-            // These records are perhaps only a part of those that were removed.
+            // These records may be only a part of those that were removed.
             packed.expired += given;
             return Ok(());
         }
@@ -377,7 +376,7 @@ impl Packer {
                     staged.push(Source::new(ArchiveFile::open(file.path())?));
                     new.staged.push(file);
                 }
-                // The ranges read only parts of a file at a time.
+                // A file is read one range at a time.
                 old.iter()
                     .try_for_each(|source| source.file.verify().map(drop))?;
                 let (before, conflicts) = (&mut before, &mut packed.conflicts);
@@ -414,8 +413,8 @@ impl Packer {
         }
     }
 
-    /// Writes the derived tables of a part of an hour, unless the archive has them. `of` is the sum of the
-    /// part of `ports`. A reader ignores a derived table with another sum.
+    /// Writes the derived tables of a part of an hour, unless the archive has them. `of` is the
+    /// checksum of the part of `ports`; readers ignore a derived table with another one.
     fn publish_derived(
         &self,
         part: Part,
@@ -472,10 +471,10 @@ impl Packer {
         self.publish_derived(part, sum, &derived, &mut Packed::default())
     }
 
-    /// Returns whether the archive has a derived table of a part without damage, or retention removed it.
-    /// The records can be removed afterwards, and the table cannot be computed again. So a table
-    /// that was computed from more records is kept: these records were removed, and only some of
-    /// them came back.
+    /// Returns whether the archive has an undamaged derived table of a part, or retention removed
+    /// it. Records can be removed later, and then the table cannot be computed again. A table that
+    /// was computed from more rows is therefore kept: some of its records were removed, and only a
+    /// part of them came back.
     fn has_derived(&self, name: TableName, part: Part, of: Sum) -> bool {
         let covers = |sum: Sum| sum == of || sum.rows > of.rows;
         let is_current = |path: &Path| {
@@ -493,7 +492,7 @@ impl Packer {
         &self.archive
     }
 
-    /// Merges files that do not fit into memory: one range of GUIDs after the other.
+    /// Merges files that do not fit into memory, one range of GUIDs at a time.
     fn write_ranges(
         &self,
         name: TableName,
@@ -532,7 +531,7 @@ impl Packer {
         }
     }
 
-    /// Writes a staged file, and verifies it if the options demand this.
+    /// Writes a staged file, and verifies it if the options ask for this.
     fn write(
         &self,
         name: TableName,
@@ -558,24 +557,24 @@ impl Packer {
 /// New rows of a part of an hour.
 struct New {
     rows: Table,
-    /// The files are removed when this value is dropped.
+    /// Each file is deleted on drop.
     staged: Vec<NamedTempFile>,
 }
 
-/// Numbers of rows, to which a merge adds.
+/// Row counts to which a merge adds.
 struct Counts<'a> {
-    /// Different rows of the files that are replaced.
+    /// Distinct rows of the files that are replaced.
     before: &'a mut u64,
     conflicts: &'a mut u64,
 }
 
-/// Adds the rows of the files that are replaced, and returns their number without copies.
+/// Appends the rows of the files that are replaced, and returns how many are distinct.
 fn add_old(
     old: &[Source],
     table: &mut Table,
     read: &dyn Fn(&Source, &mut Table) -> Result<u64, StoreError>,
 ) -> Result<u64, StoreError> {
-    // Only several files can have copies.
+    // One file alone has no copies.
     if let [only] = old {
         return read(only, table);
     }
@@ -597,7 +596,7 @@ fn joined(name: TableName, tables: Vec<Table>) -> Table {
     all
 }
 
-/// Adds the derived rows of a range of GUIDs.
+/// Appends the derived rows of a range of GUIDs.
 fn add_derived(ports: &Table, order: &[u32], derived: &mut [Table; 2]) {
     for table in derived {
         let added = derive::derived(table.name(), ports, order);

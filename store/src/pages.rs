@@ -1,9 +1,10 @@
-//! The pages of a column, decompressed with one context for each thread.
+//! Pages of a column, decompressed with one zstd context for each thread.
 //!
-//! The page reader of the crate `parquet` creates two contexts of zstd for each column of a row group.
-//! Each of them checks the features of the processor, which a virtual machine executes slowly: more than
-//! half of the time for one port of a day. So that reader gets the compressed pages here, as if they were
-//! not compressed. The [checksums](crate::checksums) are compared before, when the octets are read.
+//! The page reader of the crate `parquet` creates two zstd contexts for each column of a row group.
+//! Each of them checks the processor features, which is slow in a virtual machine: it took more
+//! than half of the time of reading one port over a day. This module therefore decompresses the
+//! pages itself and hands them to that reader as if they had never been compressed. The
+//! [checksums](crate::checksums) are compared earlier, when the bytes are read.
 
 use std::cell::RefCell;
 use std::io::Cursor;
@@ -22,7 +23,7 @@ use zstd::bulk::Decompressor;
 pub(crate) struct ColumnPages<R: ChunkReader> {
     pages: SerializedPageReader<R>,
     is_compressed: bool,
-    /// Largest number of octets of a page.
+    /// Max size of a page in bytes.
     most: u64,
 }
 
@@ -55,7 +56,7 @@ impl<R: ChunkReader> ColumnPages<R> {
                     is_compressed: false,
                     ..
                 } => {}
-                // The levels of such a page are not compressed.
+                // The levels of a version 2 page are not compressed.
                 Page::DataPageV2 {
                     buf,
                     def_levels_byte_len,
@@ -77,7 +78,7 @@ impl<R: ChunkReader> ColumnPages<R> {
     }
 }
 
-/// Decompresses the octets after the first ones, and returns them behind the first ones.
+/// Decompresses everything after the first `first` bytes, and returns both parts together.
 fn decompress(octets: &Bytes, first: u64, most: u64) -> Result<Bytes> {
     thread_local! {
         static CONTEXT: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };

@@ -1,5 +1,5 @@
-//! Reads lines into tables. Nothing of a line is lost: what has no column is in the column
-//! [`EXTRA`](crate::schema::EXTRA).
+//! Parses lines into tables. Nothing of a line is lost: fields without a column go to the
+//! column [`EXTRA`](crate::schema::EXTRA).
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -19,16 +19,17 @@ use crate::table::Table;
 /// Rows of several lines, by table and hour.
 #[derive(Debug, Default)]
 pub struct Batch {
-    /// Tables without an empty one.
+    /// Tables with at least one row.
     pub tables: BTreeMap<(TableName, Hour), Table>,
-    /// Lines that are not records: the number of each line in the text, from 0, and its fault.
+    /// Lines that are not records: index of the line in the text, from 0, and what is wrong
+    /// with it.
     pub invalid: Vec<(usize, String)>,
     /// Number of lines, without blank ones.
     pub lines: u64,
 }
 
 impl Batch {
-    /// Reads whole lines.
+    /// Parses whole lines.
     pub fn parse(text: &[u8]) -> Self {
         let mut batch = Self::default();
         for (number, line) in text.split(|octet| *octet == b'\n').enumerate() {
@@ -61,7 +62,7 @@ impl Batch {
 }
 
 impl Table {
-    /// Adds a line of the type of this table.
+    /// Appends a line whose type is that of this table.
     ///
     /// # Errors
     /// Returns an error if the line is not a JSON object, or lacks a field of the key. The table is
@@ -85,7 +86,7 @@ impl Table {
 /// Adds the fields of an object to the next row of a table.
 struct Fields<'t>(&'t mut Table);
 
-/// Everything of a line that has no column.
+/// Everything in a line that has no column.
 #[derive(Default)]
 struct Extra<'de> {
     fields: Vec<(Cow<'de, str>, &'de str)>,
@@ -128,7 +129,7 @@ impl<'de> Visitor<'de> for Fields<'_> {
         let (schema, row) = (table.schema(), table.rows);
         let has_type_column = table.name().kind().is_none();
         let mut extra = Extra::default();
-        // Lines have their fields in the order of the columns.
+        // Lines usually have their fields in the order of the columns.
         let mut next = 0;
         while let Some(Key(name)) = map.next_key()? {
             let raw = map.next_value::<&RawValue>()?.get();
@@ -152,8 +153,9 @@ impl<'de> Visitor<'de> for Fields<'_> {
             next = index + 1;
             let column = &mut table.columns[index];
             if column.len() > row {
-                // A key occurs twice in the object: the last one counts, as for other readers. But
-                // the first `ts` has decided to which hour the line belongs.
+                // A repeated key: the last one counts, as for other readers. Only for required
+                // fields is this an error, because the first `ts` has already decided to which hour
+                // the line belongs.
                 if schema.columns[index].presence == Presence::Required {
                     return Err(A::Error::custom(format_args!("it has `{name}` twice")));
                 }
@@ -182,7 +184,7 @@ impl<'de> Visitor<'de> for Fields<'_> {
                 return Err(A::Error::missing_field(column.name));
             }
         }
-        // A port record without a valid GUID is no record for any reader.
+        // Every reader rejects a port record without a valid GUID.
         if table.name() == TableName::Ports
             && let Some(guid) = table.texts("guid").and_then(|guids| guids.get(row))
             && let Err(error) = guid.parse::<Guid>()
@@ -215,7 +217,7 @@ impl<'de> Extra<'de> {
         self.fields.retain(|(known, _)| known != name);
     }
 
-    /// Returns the value of the column: an object with the fields that have no column, and with the
+    /// Returns the value of the column: an object with the fields that have no column, and the
     /// names of the fields that the line lacks.
     fn text(&self, absent: &[&str]) -> Result<Option<String>, serde_json::Error> {
         if self.fields.is_empty() && absent.is_empty() {
@@ -289,7 +291,7 @@ fn put(column: &mut Column, kind: Kind, presence: Presence, raw: &str) -> bool {
     }
 }
 
-/// Reads an integer that is written as its shortest text.
+/// Parses an integer that is written in its shortest form.
 fn unsigned(raw: &[u8]) -> Option<u64> {
     let (first, rest) = raw.split_first()?;
     if *first == b'0' && !rest.is_empty() {
@@ -314,9 +316,9 @@ fn signed(raw: &[u8]) -> Option<i64> {
     }
 }
 
-/// Reads a number that is equal to one with six decimals, as a 64-bit floating-point number.
+/// Parses a number that equals a number with six decimals, as a 64-bit floating-point number.
 fn decimal(raw: &str) -> Option<f64> {
-    // Serde checked the syntax; Rust also reads `inf` and `nan`.
+    // Serde has checked the syntax already, but `f64::from_str` also accepts `inf` and `nan`.
     let is_number = raw.starts_with(|first: char| first == '-' || first.is_ascii_digit());
     raw.parse()
         .ok()

@@ -1,11 +1,12 @@
 //! Parts of an hour.
 //!
-//! The first file of an hour, such as `ports.parquet`, has the rows from the start of the hour. If it
-//! has many rows, later rows come into another file, such as `ports_20.parquet`: it has the rows from
-//! minute 20 up to the next part. So the rows that a packer writes again do not grow with the hour.
+//! The first file of an hour, such as `ports.parquet`, has the rows from the start of the hour. If
+//! it gets large, later rows go to another file, such as `ports_20.parquet`, which has the rows
+//! from minute 20 up to the next part. The number of rows that a packer rewrites therefore does not
+//! grow with the hour.
 //!
-//! The time of a row determines its part, and a part begins after all rows of the parts before it. So
-//! two copies of a row are always in the same part, and each part is merged alone.
+//! The time of a row alone determines its part, because a part begins after all rows of the parts
+//! before it. Two copies of a row are always in the same part, so each part can be merged alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Bound, RangeInclusive};
@@ -35,7 +36,7 @@ impl Part {
         Self { hour, minute: 0 }
     }
 
-    /// Returns the part of a file of a table, or `None` if the file has another name.
+    /// Returns the part that a file of a table has by its name, or `None` for other names.
     pub fn of(table: TableName, hour: Hour, path: &Path) -> Option<Self> {
         let name = path
             .file_name()?
@@ -54,8 +55,8 @@ impl Part {
         (part.stem(table) == name).then_some(part)
     }
 
-    /// Returns the part that begins with the minute after a time of the hour. `None` if this is the next
-    /// hour.
+    /// Returns the part that begins with the minute after a time of the hour. Returns `None` if
+    /// that minute is in the next hour.
     pub(crate) fn after(hour: Hour, ts: u64) -> Option<Self> {
         let minute = ts.saturating_sub(hour.start()) / MINUTE_NS + 1;
         (minute < 60).then_some(Self {
@@ -76,7 +77,6 @@ impl Part {
         }
     }
 
-    /// Returns the name of the file of a table.
     pub(crate) fn file_name(self, table: TableName) -> String {
         format!("{}.{EXTENSION}", self.stem(table))
     }
@@ -86,7 +86,7 @@ impl Part {
 #[derive(Debug)]
 pub(crate) struct Parts {
     pub(crate) files: BTreeMap<Part, PathBuf>,
-    /// Files with other names. Their rows belong to the parts of their times.
+    /// Files with other names. Each of their rows belongs to the part of its time.
     pub(crate) others: Vec<PathBuf>,
     starts: BTreeSet<Part>,
 }
@@ -100,7 +100,7 @@ impl Parts {
                 None => others.push(path),
             }
         }
-        // Rows from before the first file belong to the first part.
+        // Rows before the first file belong to the first part.
         let starts = files.keys().copied().chain([Part::first(hour)]).collect();
         Self {
             files,
@@ -119,12 +119,12 @@ impl Parts {
         self.starts.len() == 1
     }
 
-    /// Returns all parts.
     pub(crate) fn all(&self) -> impl Iterator<Item = Part> {
         self.starts.iter().copied()
     }
 
-    /// Returns the times of a part. The first and the last part also have the times outside of the hour.
+    /// Returns the time range of a part. The first and the last part also cover the times outside
+    /// of the hour.
     pub(crate) fn times(&self, part: Part) -> RangeInclusive<u64> {
         let from = if self.starts.first() == Some(&part) {
             0
@@ -138,7 +138,8 @@ impl Parts {
         from..=next.map_or(u64::MAX, |next| next.start() - 1)
     }
 
-    /// Returns the part of a time. A time outside of the hour belongs to its first or last part.
+    /// Returns the part that covers a time. A time outside of the hour belongs to its first or
+    /// last part.
     pub(crate) fn at(&self, ts: u64) -> Option<Part> {
         self.starts
             .iter()

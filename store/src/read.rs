@@ -37,7 +37,7 @@ pub struct ArchiveFile {
     name: TableName,
     sum: Sum,
     of: Option<Sum>,
-    /// For each column of the schema: its place in the file.
+    /// For each column of the schema: its index in the file.
     leaves: Vec<Option<usize>>,
 }
 
@@ -51,7 +51,7 @@ impl ArchiveFile {
             path: path.to_owned(),
             source,
         })?;
-        // The statistics of encodings take a large part of the time, and no reader uses them.
+        // Page encoding statistics take a large part of the time, and no reader uses them.
         let options = ParquetMetaDataOptions::new()
             .with_encoding_stats_policy(ParquetStatisticsPolicy::SkipAll);
         let end = End::read(&file).map_err(StoreError::damaged(path))?;
@@ -117,7 +117,7 @@ impl ArchiveFile {
                 .first()
                 .is_some_and(|name| name == column)
         };
-        // Files of this version have the columns in the places of the schema.
+        // Files of this version have the columns at the indices of the schema.
         let leaf = |(index, column): (usize, &ColumnSpec)| match all.get(index) {
             Some(leaf) if is_named(leaf, column.name) => Some(index),
             _ => all.iter().position(|leaf| is_named(leaf, column.name)),
@@ -162,9 +162,9 @@ impl ArchiveFile {
         Ok(opened)
     }
 
-    /// Returns why the file does not belong to the folders `TABLE/date=DATE/hour=HOUR` that it is
-    /// in, as after a copy from another hour. Outside of such folders, for example while it is
-    /// written, a file is in no wrong place.
+    /// Returns why the file does not belong into its folders `TABLE/date=DATE/hour=HOUR`, for
+    /// example after a copy from another hour. Outside of such folders, as while it is written, a
+    /// file is never misplaced.
     fn misplaced(&self) -> Option<String> {
         let folders: Vec<&str> = self
             .path
@@ -187,17 +187,17 @@ impl ArchiveFile {
         Some(format!("it has records of {other}"))
     }
 
-    /// Returns the table of which the file is a part.
+    /// Returns the table to which the file belongs.
     pub const fn name(&self) -> TableName {
         self.name
     }
 
-    /// Returns the number of rows and their sum as they were written.
+    /// Returns the row count and checksum that the writer stored.
     pub const fn sum(&self) -> Sum {
         self.sum
     }
 
-    /// Returns the number and the sum of the rows of `ports` from which the table was computed.
+    /// Returns the row count and checksum of the `ports` rows from which the table was computed.
     pub const fn of(&self) -> Option<Sum> {
         self.of
     }
@@ -212,7 +212,7 @@ impl ArchiveFile {
         usize::try_from(self.metadata.row_group(group).num_rows()).unwrap_or(0)
     }
 
-    /// Returns whether damage to the file is detected when it is read. A file of an earlier version has
+    /// Returns whether reading detects damage to the file. A file of an earlier version has
     /// no checksums.
     pub const fn has_checksums(&self) -> bool {
         self.checksums.is_some()
@@ -228,7 +228,7 @@ impl ArchiveFile {
             .filter(|name| schema.index(name).is_none())
     }
 
-    /// Returns the compressed size of each column in octets.
+    /// Returns the compressed size of each column in bytes.
     pub fn sizes(&self) -> Vec<(&'static str, u64)> {
         let size = |leaf: &Option<usize>| {
             let of_group = |group: usize| {
@@ -253,7 +253,7 @@ impl ArchiveFile {
             .collect()
     }
 
-    /// Returns the earliest and the latest time of a row group, if the file has it.
+    /// Returns the earliest and the latest time of a row group, if the file has these statistics.
     pub fn times(&self, group: usize) -> Option<(u64, u64)> {
         let leaf = (*self.leaves.get(self.name.schema().index("ts")?)?)?;
         match self.metadata.row_group(group).column(leaf).statistics()? {
@@ -265,8 +265,8 @@ impl ArchiveFile {
         }
     }
 
-    /// Returns the largest value of a column of unsigned integers in a row group, if the file has it. It
-    /// is 0 if no row has a value.
+    /// Returns the max of an unsigned column in a row group, if the file has this statistic. It is
+    /// 0 if no row has a value.
     pub fn largest(&self, group: usize, column: &str) -> Option<u64> {
         let leaf = (*self.leaves.get(self.name.schema().index(column)?)?)?;
         let statistics = self.metadata.row_group(group).column(leaf).statistics()?;
@@ -277,7 +277,7 @@ impl ArchiveFile {
         }
     }
 
-    /// Returns the first and the last GUID of a row group, if the file has it.
+    /// Returns the first and the last GUID of a row group, if the file has these statistics.
     pub fn guids(&self, group: usize) -> Option<(&str, &str)> {
         let leaf = (*self.leaves.get(self.name.schema().index("guid")?)?)?;
         match self.metadata.row_group(group).column(leaf).statistics()? {
@@ -289,8 +289,8 @@ impl ArchiveFile {
         }
     }
 
-    /// Reads a row group. `columns` has a mark for each column of the schema; the other columns stay
-    /// empty.
+    /// Reads a row group. `columns` has a flag for each column of the schema; columns without the
+    /// flag stay empty.
     ///
     /// # Errors
     /// Returns an error if the file cannot be read or is damaged.
@@ -298,8 +298,8 @@ impl ArchiveFile {
         self.read_columns(group, columns, self.rows(group), |chunk| chunk.read())
     }
 
-    /// Reads some rows of a row group. The ranges are sorted and do not overlap. If there are few of
-    /// them, only the pages with these rows are read and decoded.
+    /// Reads some rows of a row group. The ranges are sorted and do not overlap. If there are few
+    /// of them, only the pages with these rows are read and decoded.
     ///
     /// # Errors
     /// Returns an error if the file cannot be read or is damaged.
@@ -309,7 +309,7 @@ impl ArchiveFile {
         columns: &[bool],
         ranges: &[Range<usize>],
     ) -> Result<Table, StoreError> {
-        /// With more ranges, nearly all pages have one of the rows. Whole columns are decoded faster.
+        /// More ranges touch nearly all pages, and then decoding whole columns is faster.
         const FEW: usize = 8;
         if ranges.len() > FEW {
             let rows: Vec<u32> = ranges
@@ -356,8 +356,8 @@ impl ArchiveFile {
         Ok(table)
     }
 
-    /// Decodes something. The decoders of the crate `parquet` panic on some damaged octets, which only
-    /// checksums exclude.
+    /// Runs a decoder. For a file without checksums, a panic becomes an error, because the decoders
+    /// of the crate `parquet` panic on some damaged bytes.
     fn guarded<T>(&self, decode: impl FnOnce() -> ParquetResult<T>) -> ParquetResult<T> {
         if self.has_checksums() {
             return decode();
@@ -388,8 +388,8 @@ impl ArchiveFile {
         }
     }
 
-    /// Returns the texts that occur in a column of a row group, or `None` if the file has no list of
-    /// them. Reads only this list.
+    /// Returns the distinct strings in a column of a row group, or `None` if the column has no
+    /// dictionary. Reads only the dictionary.
     ///
     /// # Errors
     /// Returns an error if the file cannot be read or is damaged.
@@ -427,7 +427,7 @@ impl ArchiveFile {
         Ok(all)
     }
 
-    /// Reads the whole file and compares its rows with the sum in its metadata.
+    /// Reads the whole file and compares its rows with the checksum in its metadata.
     ///
     /// # Errors
     /// Returns an error if the file cannot be read, is damaged, or has other rows.
@@ -442,7 +442,7 @@ impl ArchiveFile {
         self.check(found).map(|()| found)
     }
 
-    /// Compares the sum of all rows with the sum in the metadata.
+    /// Compares the checksum of all rows with the one in the metadata.
     pub(crate) fn check(&self, found: Sum) -> Result<(), StoreError> {
         if found == self.sum {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Removes the oldest hours of an archive.
+//! Retention: removes the oldest hours of an archive.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,9 +17,10 @@ use crate::schema::TableName;
 pub struct Keep {
     /// The table.
     pub table: TableName,
-    /// Age in nanoseconds from which an hour is removed. The age is counted from the end of the hour.
+    /// Age in nanoseconds from which an hour is removed. The age is counted from the end of
+    /// the hour.
     pub age_ns: Option<u64>,
-    /// Largest size of all files of the table in octets.
+    /// Max total size of the table's files in bytes.
     pub octets: Option<u64>,
 }
 
@@ -85,31 +86,32 @@ pub struct Removed {
     pub table: TableName,
     /// Number of files.
     pub files: u64,
-    /// Size of the files in octets.
+    /// Size of the files in bytes.
     pub octets: u64,
     /// Number of hours.
     pub number: u64,
     /// First and last hour.
     pub hours: (Hour, Hour),
-    /// Number of further hours that the rules would remove, but not in this run.
+    /// Number of further hours that match the rules, but are left for later runs.
     pub left: u64,
 }
 
-/// Number of hours of a table that a run can remove, however few the table has.
+/// Number of hours of a table that one run may always remove, however few hours the table has.
 const FEW_HOURS: usize = 48;
 
-/// Removes the hours of each table that are older than its age, and then the oldest hours until the
-/// table has its size. Before an hour of `ports` is removed, its derived tables are written if they
-/// are missing. Records of removed hours are not added again.
+/// Removes the hours of each table that exceed its age, and then the oldest hours until the table
+/// fits into its size. Before an hour of `ports` is removed, its derived tables are written if they
+/// are missing. Packing does not add records of removed hours again.
 ///
 /// `clock` is the time of this host in nanoseconds since 1970. If it is later than all hours of the
 /// archive, ages count from the end of the newest hour. An hour that begins after `clock` is never
-/// removed, and is not the newest one. Because clock and records can both be wrong, a run removes at
-/// most a tenth of the hours of a table, or 48 hours if that is more, unless `is_forced` is true.
+/// removed, and does not count as the newest one. Because clock and records can both be wrong, a
+/// run removes at most a tenth of the hours of a table, or 48 hours if that is more, unless
+/// `is_forced` is true.
 ///
 /// # Errors
-/// Returns an error if another process packs, if a folder of the archive is a symbolic link, or if a file
-/// cannot be read, written or removed. The hours that were not removed are complete.
+/// Returns an error if another process packs, if a folder of the archive is a symbolic link, or if
+/// a file cannot be read, written or removed. The hours that were not removed are complete.
 pub fn retain(
     root: &Path,
     keep: &[Keep],
@@ -143,7 +145,8 @@ pub fn retain(
             if rule.table == TableName::Ports {
                 packer.derive(*hour)?;
             }
-            // After an interruption, the records of this hour are still there, or do not return.
+            // The list is written first: after an interruption, the records of this hour are either
+            // still there or cannot return.
             if list.get(&rule.table) < Some(hour) {
                 list.insert(rule.table, *hour);
                 archive.set_removed(&list)?;
@@ -168,7 +171,7 @@ pub fn retain(
     Ok(all)
 }
 
-/// Joins the rules of each table: the shortest age and the smallest size count.
+/// Combines the rules of each table: the shortest age and the smallest size apply.
 fn by_table(keep: &[Keep]) -> Vec<Keep> {
     let mut rules: BTreeMap<TableName, Keep> = BTreeMap::new();
     for rule in keep {
@@ -183,7 +186,7 @@ fn by_table(keep: &[Keep]) -> Vec<Keep> {
 }
 
 impl Keep {
-    /// Returns the hours that are too old or too many, in the order of time.
+    /// Returns the hours that exceed the age or the size, oldest first.
     fn choose(
         &self,
         hours: &BTreeMap<Hour, Vec<(PathBuf, u64)>>,
@@ -227,7 +230,7 @@ fn remove(archive: &Archive, path: &Path) -> Result<(), StoreError> {
         .skip(1)
         .take(2)
         .filter(|folder| folder.starts_with(archive.root()));
-    // A folder with other files stays.
+    // A folder that still has files stays.
     folders
         .take_while(|folder| fs::remove_dir(folder).is_ok())
         .for_each(drop);

@@ -1,8 +1,8 @@
-//! The tables of an archive and their columns. `docs/archive.md` describes them.
+//! The tables of an archive and their columns. `docs/archive.md` describes them for users.
 //!
-//! A column has the name of the field of the records. All files of a table have all of its columns,
-//! so that every reader can use many files as one table. A column without a value costs a few
-//! octets in each file.
+//! A column has the name of its field in the records. All files of a table have all of its columns,
+//! so every reader can use many files as one table. A column without any value costs a few bytes in
+//! each file.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -15,7 +15,7 @@ use rustc_hash::FxHashMap;
 /// Version of the schema, in the metadata of each file. Columns can be added without a new version.
 pub const VERSION: u32 = 1;
 
-/// Name of the column for everything that has no column.
+/// Name of the column for everything in a line that has no column of its own.
 pub const EXTRA: &str = "extra";
 
 /// A table of the archive. Each table has a separate folder.
@@ -31,16 +31,16 @@ pub enum TableName {
     Histograms,
     /// One row for each `start` record.
     Starts,
-    /// One row for each record of a type that this version does not have.
+    /// One row for each record of an unknown type, which a later version may write.
     Others,
-    /// Computed from `ports`: one row for each change of a device or its link.
+    /// Derived from `ports`: one row for each change of a device or its link.
     Devices,
-    /// Computed from `ports`: one row for each port, sampler and minute.
+    /// Derived from `ports`: one row for each port, sampler and minute.
     PortsMinute,
 }
 
 impl TableName {
-    /// All tables that contain records.
+    /// All tables with records.
     pub const ALL: [Self; 6] = [
         Self::Ports,
         Self::Sweeps,
@@ -50,7 +50,7 @@ impl TableName {
         Self::Others,
     ];
 
-    /// All tables that are computed from the table `ports` of the same hour.
+    /// All derived tables, which are computed from the table `ports` of the same hour.
     pub const DERIVED: [Self; 2] = [Self::Devices, Self::PortsMinute];
 
     /// Returns the name of the folder.
@@ -79,7 +79,7 @@ impl TableName {
         }
     }
 
-    /// Returns the type of the records, or `None` if the column `type` has it.
+    /// Returns the type of the records, or `None` if the rows have it in the column `type`.
     pub const fn kind(self) -> Option<Type> {
         match self {
             Self::Ports | Self::Devices | Self::PortsMinute => Some(Type::Port),
@@ -101,12 +101,13 @@ impl TableName {
         &SCHEMAS[self as usize]
     }
 
-    /// Returns whether the rows are sorted by port, sampler and time. Other tables are sorted by time.
+    /// Returns whether the rows are sorted by port, sampler and time. Other tables are sorted
+    /// by time.
     pub const fn is_by_port(self) -> bool {
         matches!(self, Self::Ports | Self::Devices | Self::PortsMinute)
     }
 
-    /// Returns all tables: those with records, and those that are computed from them.
+    /// Returns all tables, with records and derived.
     pub fn every() -> impl Iterator<Item = Self> {
         Self::ALL.into_iter().chain(Self::DERIVED)
     }
@@ -119,14 +120,14 @@ pub enum Kind {
     Unsigned(u8),
     /// Signed integer of 32 or 64 bits.
     Signed(u8),
-    /// Number with six decimals, as the records have. Parquet stores it as an integer, which takes
-    /// half of the octets of a floating-point number.
+    /// Number with six decimals, as in the records. Parquet stores it as an integer, which takes
+    /// half of the space of a floating-point number.
     Decimal,
     /// UTF-8 text.
     Text,
     /// List of unsigned integers of 64 bits.
     Integers,
-    /// List of texts.
+    /// List of strings.
     Texts,
 }
 
@@ -137,7 +138,7 @@ pub struct ColumnSpec {
     pub name: &'static str,
     /// Type of the values.
     pub kind: Kind,
-    /// What a line has if the column has no value.
+    /// What a line contains if the column has no value.
     pub presence: Presence,
 }
 
@@ -159,30 +160,30 @@ impl Schema {
         Self { columns, by_name }
     }
 
-    /// Returns the number of the column with a name.
+    /// Returns the index of the column with this name.
     pub fn index(&self, name: &str) -> Option<usize> {
         self.by_name.get(name).copied()
     }
 
-    /// Returns the number of the column for everything that has no column.
+    /// Returns the index of [`EXTRA`].
     pub fn extra(&self) -> usize {
         self.columns.len() - 1
     }
 }
 
-/// Numbers of the columns with counters in `ports` and `ports_1m`.
+/// Indices of the counter columns in `ports` and `ports_1m`.
 pub static COUNTERS: LazyLock<Range<usize>> = LazyLock::new(|| {
     let first = PortField::counters as usize;
-    // The list of fields has all of these as one field, and does not have the type.
+    // The list of fields counts all of these as one field, and lacks the type.
     first..first + schema::fields(Type::Port).len() - PortField::ALL.len() - dt_slots_fields().len()
 });
 
-/// Numbers of the columns with the slots since the last reading of each group. They follow
-/// [`COUNTERS`].
+/// Indices of the columns that count the slots since the last reading of each counter group. They
+/// follow [`COUNTERS`].
 pub static DT_SLOTS: LazyLock<Range<usize>> =
     LazyLock::new(|| COUNTERS.end..COUNTERS.end + dt_slots_fields().len());
 
-/// Returns the number of the column of a field in `ports` and `ports_1m`.
+/// Returns the index of a field's column in `ports` and `ports_1m`.
 pub fn column_of(field: PortField) -> usize {
     let after_counters = if field > PortField::counters {
         COUNTERS.len() + DT_SLOTS.len() - 1
@@ -202,7 +203,7 @@ fn is_of_device(field: PortField) -> bool {
     }
 }
 
-/// Columns of `ports_1m` with the mean, the largest value and the 95th percentile of a rate.
+/// Columns of `ports_1m` with the mean, the max and the 95th percentile of a rate.
 pub(crate) const MINUTE_RATES: [[&str; 3]; 5] = [
     ["xmit_gbps", "xmit_gbps_max", "xmit_gbps_p95"],
     ["rcv_gbps", "rcv_gbps_max", "rcv_gbps_p95"],
@@ -265,7 +266,8 @@ fn columns(table: TableName) -> Vec<ColumnSpec> {
     columns
 }
 
-/// Returns the columns for the fields of a type of record. The name of the table stands for the type.
+/// Returns the columns for the fields of a record type. The field `type` is left out, because the
+/// table implies it.
 fn of_records(of: Type) -> Vec<ColumnSpec> {
     let fields = schema::fields(of)
         .into_iter()
@@ -288,7 +290,7 @@ fn of_records(of: Type) -> Vec<ColumnSpec> {
 /// Returns the type of a column for a field.
 fn kind_of(name: &str, kind: schema::Kind) -> Kind {
     match kind {
-        // Readers of Parquet convert signed integers to times.
+        // Parquet readers convert signed integers to timestamps.
         _ if name == "ts" => Kind::Signed(64),
         // A port has few MADs in a slot.
         _ if name == "mads" => Kind::Unsigned(32),
@@ -307,8 +309,8 @@ mod tests {
 
     use super::*;
 
-    /// Returns name, type and meaning of a missing value of each column: `!` for a value that is always
-    /// there, `?` for an absent field. Counters are left out.
+    /// Returns name, type and meaning of a missing value of each column: `!` for a value that is
+    /// always there, `?` for an absent field. Counters are left out.
     fn written(table: TableName) -> String {
         let counters: Vec<&str> = counter_lengths()
             .map(|(name, _)| name)

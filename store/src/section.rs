@@ -1,4 +1,4 @@
-//! The octets of one column of a row group, compared with their checksums.
+//! The bytes of one column of a row group, compared with their checksums.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -12,21 +12,21 @@ use parquet::file::reader::{ChunkReader, Length};
 use crate::checksums::{Checksums, failed};
 use crate::error::io_error;
 
-/// Where the octets of a column are.
+/// Where the bytes of a column are.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     pub(crate) file: Arc<File>,
-    /// Offset of the first octet in the file.
+    /// Offset of the first byte in the file.
     pub(crate) start: u64,
-    /// Number of octets. All of them are in the file.
+    /// Number of bytes. All of them are in the file.
     pub(crate) length: u64,
-    /// Checksums of the file, and the number of the first one of this column.
+    /// Checksums of the file, and the index of the first one of this column.
     pub(crate) checksums: Option<(Arc<Checksums>, usize)>,
 }
 
 /// A column of a row group that is read at once.
 pub(crate) struct Section {
-    /// Offset of the first octet in the file.
+    /// Offset of the first byte in the file.
     start: u64,
     octets: Bytes,
 }
@@ -41,7 +41,7 @@ pub(crate) struct Header {
     octets: Bytes,
 }
 
-/// Octets that are read for the header of a page. Most headers are shorter.
+/// Bytes that are read for a page header. Most headers are shorter.
 const HEADER: u64 = 256;
 
 fn outside() -> ParquetError {
@@ -53,7 +53,8 @@ impl Place {
         self.start + self.length
     }
 
-    /// Reads at least `length` octets from `start`: with checksums, up to the end of the last block.
+    /// Reads at least `length` bytes from `start`; with checksums, it reads to the end of the
+    /// last block.
     fn read(&self, start: u64, length: u64) -> Result<Bytes> {
         let offset = start.checked_sub(self.start).ok_or_else(outside)?;
         let end = offset
@@ -80,7 +81,6 @@ impl Place {
 }
 
 impl Section {
-    /// Reads a column.
     pub(crate) fn read(place: &Place) -> Result<Self> {
         Ok(Self {
             start: place.start,

@@ -1,4 +1,4 @@
-//! The files whose rows are merged into one file.
+//! The input files of a merge.
 
 use std::collections::BTreeMap;
 use std::ops;
@@ -13,7 +13,7 @@ use crate::table::{Sum, Table};
 #[derive(Debug)]
 pub(crate) struct Source {
     pub(crate) file: ArchiveFile,
-    /// Times of the rows that are taken. `None` for all rows.
+    /// Time range of the rows to take. `None` for all rows.
     times: Option<ops::RangeInclusive<u64>>,
 }
 
@@ -21,13 +21,13 @@ pub(crate) struct Source {
 pub(crate) type Guids = (String, String);
 
 impl Source {
-    /// Returns a source of all rows of a file.
+    /// Creates a source of all rows of a file.
     pub(crate) const fn new(file: ArchiveFile) -> Self {
         Self { file, times: None }
     }
 
-    /// Opens a file that will be replaced. A file with more columns than this version has would lose
-    /// them.
+    /// Opens a file that will be replaced. Files with unknown columns are rejected, because the new
+    /// file would lose these columns.
     ///
     /// # Errors
     /// Returns an error if the file cannot be read, is damaged, or has more columns.
@@ -46,7 +46,7 @@ impl Source {
         }
     }
 
-    /// Takes only the rows with some times.
+    /// Takes only the rows in a time range.
     pub(crate) fn with_times(self, times: ops::RangeInclusive<u64>) -> Self {
         Self {
             times: Some(times),
@@ -54,7 +54,7 @@ impl Source {
         }
     }
 
-    /// Returns the rows of a table that are taken.
+    /// Returns the indices of the rows to take.
     fn taken(&self, read: &Table) -> Vec<u32> {
         let all = 0..read.len() as u32;
         match &self.times {
@@ -65,8 +65,8 @@ impl Source {
         }
     }
 
-    /// Adds all rows, and compares them with the sum of the file. A damaged file is not replaced.
-    /// Returns the number of rows that were added.
+    /// Appends all rows, and compares the file with its checksum, so that a damaged file is not
+    /// replaced. Returns the number of rows that were added.
     pub(crate) fn append(&self, table: &mut Table) -> Result<u64, StoreError> {
         let columns = vec![true; table.columns.len()];
         let before = table.len();
@@ -81,8 +81,8 @@ impl Source {
         Ok((table.len() - before) as u64)
     }
 
-    /// Adds the rows of a range of GUIDs. The rows of a file are sorted by their GUIDs, so only the pages
-    /// with these rows are decoded. Returns the number of rows that were added.
+    /// Appends the rows in a range of GUIDs. Files are sorted by GUID, so only the pages with these
+    /// rows are decoded. Returns the number of rows that were added.
     pub(crate) fn append_guids(
         &self,
         table: &mut Table,
@@ -130,7 +130,8 @@ impl Source {
     }
 }
 
-/// Divides all GUIDs into ranges with at most `most_rows` rows. A range has at least one GUID.
+/// Divides all GUIDs into ranges of at most `most_rows` rows. A range has at least one GUID, even
+/// if that GUID alone has more rows.
 ///
 /// # Errors
 /// Returns an error if a file cannot be read.

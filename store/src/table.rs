@@ -1,4 +1,4 @@
-//! Rows of one table in memory.
+//! Rows of one table in memory, column by column.
 
 use ibnet_record::Presence;
 use rayon::prelude::*;
@@ -14,13 +14,13 @@ pub struct Table {
     pub(crate) rows: usize,
 }
 
-/// Number of rows and the sum over all rows. Two tables with the same rows in any order have equal
-/// sums.
+/// Row count and checksum of a table. Two tables with the same rows in any order have
+/// equal checksums.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Sum {
     /// Number of rows.
     pub rows: u64,
-    /// Sum over the hashes of all rows.
+    /// Sum of the hashes of all rows.
     pub hash: u64,
 }
 
@@ -49,9 +49,9 @@ impl Table {
         }
     }
 
-    /// Creates a table from columns, each with the name of its field. The other columns have no value.
-    /// Returns `None` if the table has no such column, if a column has another type or length, or if a
-    /// column that every row needs is missing.
+    /// Creates a table from columns, each with the name of its field. The other columns have no
+    /// value. Returns `None` if the table has no such column, if a column has another type or
+    /// length, or if a column that every row needs is missing.
     pub fn of(name: TableName, columns: Vec<(&str, Column)>) -> Option<Self> {
         let rows = columns.first().map_or(0, |(_, column)| column.len());
         let mut table = Self {
@@ -99,7 +99,7 @@ impl Table {
         self.rows == 0
     }
 
-    /// Returns a column by its number in the schema.
+    /// Returns a column by its index in the schema.
     pub fn column(&self, index: usize) -> &Column {
         &self.columns[index]
     }
@@ -112,7 +112,7 @@ impl Table {
         }
     }
 
-    /// Returns the texts of a column, or `None` if the column has another type.
+    /// Returns the strings of a column, or `None` if the column has another type.
     pub fn texts(&self, name: &str) -> Option<&Texts> {
         match &self.columns[self.schema().index(name)?] {
             Column::Text(texts) => Some(texts),
@@ -133,13 +133,13 @@ impl Table {
         self.integers("ts").and_then(|ts| ts.get(row)).unwrap_or(0)
     }
 
-    /// Adds rows without a value to the columns that are shorter than the table.
+    /// Fills the columns that are shorter than the table with rows without a value.
     pub(crate) fn seal(&mut self) {
         let rows = self.rows;
         self.columns.iter_mut().for_each(|column| column.fill(rows));
     }
 
-    /// Adds rows of another table of the same name.
+    /// Appends rows of another table of the same name.
     pub fn append(&mut self, other: &Self, rows: &[u32]) {
         self.columns
             .par_iter_mut()
@@ -148,9 +148,9 @@ impl Table {
         self.rows += rows.len();
     }
 
-    /// Returns the hash of each row. It depends on the names and values of all fields.
+    /// Returns the hash of each row, which depends on the names and values of all fields.
     pub fn hashes(&self) -> Vec<u64> {
-        /// Rows for one thread at a time.
+        /// Number of rows that one thread hashes at a time.
         const ROWS: usize = 1 << 16;
         let seeds: Vec<u64> = self
             .schema()
@@ -193,7 +193,7 @@ impl Table {
         sums
     }
 
-    /// Returns the number of rows and their sum.
+    /// Returns the row count and checksum.
     pub fn sum(&self) -> Sum {
         let hash = self.hashes().into_iter().fold(0, u64::wrapping_add);
         Sum {
@@ -202,10 +202,10 @@ impl Table {
         }
     }
 
-    /// Returns the rows in the order of the archive, without copies.
+    /// Returns the row indices in the order of the archive, without copies.
     ///
-    /// Ports are sorted by `guid`, `port`, `sampler` and `ts`, all other tables by `ts`. A row is a copy
-    /// only if all of its fields are equal.
+    /// Ports are sorted by `guid`, `port`, `sampler` and `ts`, all other tables by `ts`. A row is a
+    /// copy only if all of its fields are equal.
     pub fn order(&self) -> Vec<u32> {
         let is_copy = |hash: u64, row: u32, later_hash: u64, later: u32| {
             hash == later_hash && self.is_equal(row as usize, later as usize)
@@ -226,7 +226,7 @@ impl Table {
         let ports = self.integers("port");
         let key = |row: usize| {
             let port = ports.and_then(|ports| ports.get(row)).unwrap_or(0);
-            // A port number has 8 bits.
+            // A port number fits into 8 bits.
             (
                 u64::from(guids[row]) << 8 | port & 0xff,
                 samplers[row],
@@ -248,8 +248,8 @@ impl Table {
         self.columns.iter().all(|column| column.is_equal(a, b))
     }
 
-    /// Returns the number of rows with the key of a row before and other values. `order` are the rows in
-    /// the [order](Self::order) of the archive. Only the table `ports` has a key.
+    /// Returns the number of rows that repeat the key of their predecessor with other values.
+    /// `order` is the [order](Self::order) of the archive. Only the table `ports` has a key.
     pub(crate) fn conflicts(&self, order: &[u32]) -> u64 {
         let columns = ["ts", "sampler", "port", "guid"].map(|name| self.schema().index(name));
         let is_same_key = |rows: &&[u32]| {
@@ -265,8 +265,8 @@ impl Table {
         }
     }
 
-    /// Divides sorted rows into groups with at most `most` rows. If possible, all rows of a port are in
-    /// one group, so that a reader of one port reads only this group.
+    /// Divides sorted rows into groups with at most `most` rows. If possible, a group has all rows
+    /// of a port, so a reader of one port reads only this group.
     pub(crate) fn groups<'r>(&self, order: &'r [u32], most: usize) -> Vec<&'r [u32]> {
         let (guids, ports) = (self.texts("guid"), self.integers("port"));
         let port = |row: u32| {
@@ -295,7 +295,7 @@ impl Table {
         self.integers("ts")
     }
 
-    /// Returns the place of each row's text in the alphabetic order of all texts.
+    /// Returns the rank of each row's string in the alphabetic order of all strings.
     fn ranks(&self, name: &str) -> Vec<u32> {
         let Some(texts) = self.texts(name) else {
             return vec![0; self.rows];

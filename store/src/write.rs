@@ -20,19 +20,19 @@ use crate::layout::{self, ROW_GROUP, Variation};
 use crate::schema::{Kind, TableName, VERSION};
 use crate::table::{Sum, Table};
 
-/// Keys of the metadata of a file.
+/// Metadata keys of a file.
 pub(crate) mod keys {
     /// Version of the schema.
     pub(crate) const SCHEMA: &str = "ibnet.schema";
     /// Name of the table.
     pub(crate) const TABLE: &str = "ibnet.table";
-    /// Number of rows.
+    /// Row count.
     pub(crate) const ROWS: &str = "ibnet.rows";
-    /// Sum over the hashes of all rows, 16 hexadecimal digits.
+    /// Sum of the hashes of all rows, as 16 hexadecimal digits.
     pub(crate) const SUM: &str = "ibnet.sum";
-    /// Number and sum of the rows of `ports` from which a table was computed.
+    /// Row count and checksum of the `ports` rows from which a table was derived.
     pub(crate) const OF: &str = "ibnet.of";
-    /// Algorithm of the checksums before the footer. A file of an earlier version has none.
+    /// Algorithm of the checksums before the footer. Files of earlier versions have none.
     pub(crate) const CHECKSUMS: &str = "ibnet.checksums";
 }
 
@@ -47,10 +47,10 @@ pub struct FileWriter<W: Write + Send> {
     of: Option<Sum>,
 }
 
-/// A row group that is encoded and compressed: the octets of each column with their checksums.
+/// An encoded and compressed row group: the bytes of each column with their checksums.
 type Encoded = Vec<(Bytes, Vec<u32>, ColumnCloseResult)>;
 
-/// Retains the footer, because its checksum is written before it.
+/// Holds the footer back, because its checksum is written before it.
 struct Output<W> {
     output: W,
     footer: Option<Vec<u8>>,
@@ -127,7 +127,7 @@ impl<W: Write + Send> FileWriter<W> {
             hash,
         };
         let groups = table.groups(order, ROW_GROUP);
-        // Few row groups are encoded at a time, because each of them takes memory.
+        // Only a few row groups are encoded at a time, because each of them takes memory.
         for some in groups.chunks(rayon::current_num_threads().max(1)) {
             let encoded: Vec<Result<Encoded>> = some
                 .par_iter()
@@ -145,12 +145,12 @@ impl<W: Write + Send> FileWriter<W> {
         Ok(())
     }
 
-    /// Sets the rows of `ports` from which this table was computed.
+    /// Sets the row count and checksum of the `ports` rows from which this table was derived.
     pub fn set_of(&mut self, of: Sum) {
         self.of = Some(of);
     }
 
-    /// Writes the metadata, and returns the output and the sum of all rows.
+    /// Writes the metadata, and returns the output with the row count and checksum.
     ///
     /// # Errors
     /// Returns an error if the output cannot be written.
@@ -172,7 +172,7 @@ impl<W: Write + Send> FileWriter<W> {
             self.file
                 .append_key_value_metadata(KeyValue::new(key.to_owned(), value));
         }
-        // What is written from here on is the footer.
+        // Everything from here on is the footer.
         self.file.flush()?;
         self.file.inner_mut().footer = Some(Vec::new());
         let Output { mut output, footer } = self.file.into_inner()?;
@@ -183,7 +183,6 @@ impl<W: Write + Send> FileWriter<W> {
     }
 }
 
-/// Encodes one row group.
 fn encode(descriptors: &SchemaDescPtr, table: &Table, rows: &[u32]) -> Result<Encoded> {
     let specs = &table.schema().columns;
     let columns = (0..specs.len()).into_par_iter().map(|index| {
@@ -204,12 +203,12 @@ fn encode(descriptors: &SchemaDescPtr, table: &Table, rows: &[u32]) -> Result<En
 
 /// Returns how the values of a column vary. Only the first rows are checked.
 fn variation(column: &Column, rows: &[u32]) -> Variation {
-    /// Rows that are checked.
+    /// Number of rows that are checked.
     const SAMPLE: usize = 4096;
     if column.is_blank() || matches!(column, Column::Integer(Integers::Same { .. })) {
         return Variation::None;
     }
-    // The sample has rows of the whole row group: neighbouring rows belong to one port.
+    // The sample is spread over the whole row group, because neighbouring rows belong to one port.
     let step = (rows.len() / SAMPLE).max(1);
     let sample = rows.iter().step_by(step).map(|row| *row as usize);
     let mut seen: rustc_hash::FxHashSet<u64> = rustc_hash::FxHashSet::default();
@@ -270,7 +269,8 @@ fn write_column(
         (ColumnWriter::ByteArrayColumnWriter(writer), Column::Text(texts))
             if kind == Kind::Texts =>
         {
-            // A list of texts is stored as its JSON. It has one entry for each different list.
+            // In memory, a list of strings is an id of its JSON, so each distinct list is
+            // parsed once.
             let parse = |text: &str| serde_json::from_str::<Vec<String>>(text).unwrap_or_default();
             let lists: Vec<Vec<ByteArray>> = texts
                 .list()
@@ -321,7 +321,7 @@ fn write_column(
     Ok(())
 }
 
-/// Returns the values that exist, and the definition level of each row: 1 for a row with a value. A
+/// Returns the existing values, and the definition level of each row: 1 for a row with a value. A
 /// required column has no levels.
 fn present<T>(
     rows: impl Iterator<Item = Option<T>>,
@@ -340,8 +340,8 @@ fn present<T>(
     (values, Some(levels))
 }
 
-/// The values of lists with their levels. The definition level is 0 without a list, 1 for an empty
-/// list and 2 for a value. The repetition level is 0 for the first value of a row.
+/// Values of lists with their levels. The definition level is 0 without a list, 1 for an empty list
+/// and 2 for a value; the repetition level is 0 for the first value of a row.
 struct Nested<T> {
     values: Vec<T>,
     definition: Vec<i16>,
