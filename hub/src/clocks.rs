@@ -1,14 +1,16 @@
-//! The clocks of the samplers, compared with each other and with the clock of the hub.
+//! Compares the clocks of the samplers with each other and with the clock of the hub.
 //!
-//! A record that arrives live has an *offset*: its time minus the clock of the hub. A late record only
-//! makes the offset smaller, so the largest offset of a few seconds is that of the clock. A clock is
-//! *wrong* if its offset is more than [`MOST_NS`] from the median of the active samplers. With fewer than
-//! three, the clock of the hub replaces the median. Finished recordings have no offset: they are compared
-//! with the live samplers, or with each other, by their newest records.
+//! A record that arrives live has an *offset*: its time minus the clock of the hub. Delays only
+//! make the offset smaller, so the max of a few seconds is the offset of the clock itself. A clock
+//! is *wrong* if its offset is more than [`MOST_NS`] from the median of the active samplers, until
+//! the distance falls below 1.5 s again. With fewer than three samplers, the clock of the hub
+//! replaces the median. Finished recordings have no offset; their newest records are compared with
+//! the live samplers or with each other.
 //!
-//! Records of a wrong clock are kept *apart*: they have their place in the history, and they change
-//! neither the live slot nor the time at which older records are dropped. If no clock is right, those that
-//! are nearest to the hub's are not kept apart: otherwise the page would have no data.
+//! Records of a wrong clock are kept *apart*: they appear in the history, but they change neither
+//! the live slot nor the time at which older records are dropped. If no clock is right, those
+//! nearest to the clock of the hub are not kept apart, because otherwise the web page would have
+//! no data.
 
 use std::time::Duration;
 
@@ -16,18 +18,18 @@ use std::time::Duration;
 pub(crate) const MOST_NS: i64 = 2_000_000_000;
 const RIGHT_AGAIN_NS: i64 = 1_500_000_000;
 
-/// Number of clocks whose median is used instead of the clock of the hub.
+/// Number of samplers from which their median replaces the clock of the hub.
 const MANY: usize = 3;
 
-/// Shortest time whose largest offset is used.
+/// Min duration of a window, over which the max offset is taken.
 const WINDOW: Duration = Duration::from_secs(5);
 
-/// An offset that increases by more than this from one window to the next one is that of old records
-/// that are read quickly.
+/// An offset that increases by more than this from one window to the next shows a sampler that is
+/// catching up: its old records are read quickly.
 const CATCHING_UP_NS: i64 = 500_000_000;
 
-/// Time for which a clock is wrong until it is reported. At the start of the hub, the median is that of
-/// the samplers whose records have arrived already.
+/// Time for which a clock must be wrong before it is reported. When the hub starts, the median
+/// covers only the samplers whose records have arrived already.
 const REPORT_AFTER: Duration = Duration::from_secs(2);
 
 /// If all live samplers are this far behind the hub, they replay a recording.
@@ -36,9 +38,9 @@ const REPLAY_NS: i64 = 3_600_000_000_000;
 /// The clock of a sampler.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Clock {
-    /// Whether the distance is too large.
+    /// Whether its distance is too large.
     pub(crate) is_wrong: bool,
-    /// Whether this was reported, and since when it is so.
+    /// Whether it was reported as wrong, and since when it has been right or wrong.
     is_reported: bool,
     since: Duration,
     /// Whether its records are kept apart.
@@ -50,7 +52,7 @@ pub(crate) struct Clock {
     /// Arrival of the last record, live or not.
     heard: Duration,
     live: Option<Live>,
-    /// Offset of the last record that was alone.
+    /// Offset of the last record that was [alone](Hearing::Alone).
     alone: Option<i64>,
 }
 
@@ -59,37 +61,37 @@ pub(crate) struct Clock {
 struct Live {
     begin: Duration,
     heard: Duration,
-    /// Largest offset of this window, and of the one before.
+    /// Max offset of this window, and of the one before.
     largest: i64,
     before: Option<i64>,
-    /// Whether the offset no longer increases.
+    /// Whether the offset has stopped increasing.
     is_settled: bool,
 }
 
 /// When a record arrived.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Heard {
-    /// Time that does not decrease.
+    /// Monotonic time.
     pub(crate) at: Duration,
     /// Clock of the hub in nanoseconds since 1970. `None` for a record that was written earlier.
     pub(crate) wall_ns: Option<u64>,
 }
 
-/// What the time of a record says about the clock of its sampler.
+/// What the time of a record shows about the clock of its sampler.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Hearing {
     Usual,
     /// The clock is ahead of the others and must be judged at once.
     Ahead,
-    /// The record is ahead of all others, also of those of its own sampler. One record does not show that the
-    /// clock was set: the next one has to agree with it.
+    /// The record is ahead of all others, even of those of its own sampler. One record does not
+    /// prove that the clock was set, so the next one has to confirm it.
     Alone,
 }
 
-/// What a record of a right clock does not exceed.
+/// Upper limits for the records of a right clock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Bounds {
-    /// Largest offset in nanoseconds.
+    /// Max offset in nanoseconds.
     offset: i64,
     /// Newest time of a finished recording.
     newest_ns: u64,
@@ -104,16 +106,16 @@ impl Default for Bounds {
     }
 }
 
-/// A clock that was judged differently than before.
+/// A clock whose judgement changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Judged {
     pub(crate) place: usize,
-    /// Whether it became wrong or right. Otherwise, only the place of its records changed.
+    /// Whether it became wrong or right. Otherwise, only whether its records are kept apart
+    /// has changed.
     pub(crate) is_reported: bool,
 }
 
 impl Clock {
-    /// Adds the time of a record.
     pub(crate) fn hear(
         &mut self,
         ts: u64,
@@ -165,7 +167,7 @@ impl Clock {
             live.largest = live.largest.max(offset);
         }
         live.heard = heard.at;
-        // After a step back, the newest record is not the last one of the old time.
+        // After a step back, the newest record is not the last one before the step.
         let expected = signed(wall_ns)
             .saturating_add(live.offset())
             .saturating_add(MOST_NS);
@@ -189,10 +191,10 @@ impl Clock {
         self.live.is_some_and(|live| live.is_settled)
     }
 
-    /// Returns the time of the clock: records are dropped when they are older than `recent` by it.
-    /// `right_ns` is the newest record of all right clocks that are live.
+    /// Returns the current time by this clock; records that are `recent` older than it are dropped.
+    /// `right_ns` is the newest record of all right live clocks.
     pub(crate) fn now_ns(&self, right_ns: u64) -> u64 {
-        // Whether a clock is behind is not known before it has settled.
+        // Until a clock has settled, it may be behind only because its old records are being read.
         let is_own = self.is_apart || self.live.is_some_and(|live| !live.is_settled);
         if is_own {
             self.newest_ns
@@ -201,7 +203,7 @@ impl Clock {
         }
     }
 
-    /// Returns whether records of it have arrived live.
+    /// Returns whether records of this clock have arrived live.
     pub(crate) const fn is_live(&self) -> bool {
         self.live.is_some()
     }
@@ -214,8 +216,8 @@ impl Live {
     }
 }
 
-/// Judges all clocks, each with the interval of its sampler. Returns the bounds of a right clock, and what
-/// changed.
+/// Judges all clocks, each with the interval of its sampler. Returns the bounds of a right clock,
+/// and the clocks whose judgement changed.
 pub(crate) fn judge(clocks: &mut [(&mut Clock, Duration)], now: Duration) -> (Bounds, Vec<Judged>) {
     let was: Vec<(bool, bool)> = clocks
         .iter()
@@ -246,7 +248,7 @@ pub(crate) fn judge(clocks: &mut [(&mut Clock, Duration)], now: Duration) -> (Bo
         clock.is_wrong = is_far && !(is_replay && live.len() < MANY);
         clock.distance_ns = Some(distance);
     }
-    // If no clock is right, the nearest one stands for the right ones.
+    // If no clock is right, the one nearest to the clock of the hub stands in for them.
     let has_right = clocks
         .iter()
         .zip(&offsets)
@@ -293,7 +295,7 @@ pub(crate) fn judge(clocks: &mut [(&mut Clock, Duration)], now: Duration) -> (Bo
     )
 }
 
-/// Judges the clocks of finished recordings. A recording that ends early is not wrong.
+/// Judges the clocks of finished recordings. A recording that merely ends early is not wrong.
 fn judge_recordings(clocks: &mut [(&mut Clock, Duration)], now: Duration) {
     let right_ns = newest_live_ns(clocks.iter().map(|(clock, _)| &**clock));
     let is_read = |clock: &Clock| {
@@ -323,7 +325,7 @@ fn judge_recordings(clocks: &mut [(&mut Clock, Duration)], now: Duration) {
     }
 }
 
-/// Returns the newest record of the right clocks that are live, in nanoseconds since 1970. 0 without any.
+/// Returns the newest record of the right live clocks in nanoseconds since 1970, or 0 without any.
 pub(crate) fn newest_live_ns<'a>(clocks: impl Iterator<Item = &'a Clock>) -> u64 {
     clocks
         .filter(|clock| clock.is_live() && !clock.is_apart)
@@ -336,7 +338,7 @@ fn signed(ns: u64) -> i64 {
     i64::try_from(ns).unwrap_or(i64::MAX)
 }
 
-/// Returns the median. Of the two middle values, it is the one that is nearer to zero.
+/// Returns the median; of two middle values, the one nearer to zero.
 fn median(mut values: Vec<i64>) -> i64 {
     values.sort_unstable();
     let upper = values.get(values.len() / 2).copied().unwrap_or_default();

@@ -1,7 +1,7 @@
 //! The configuration: `ibnet-hub.toml`. [`Raw`] has the values as in the file.
 //!
-//! `ibnet-hub.toml.example` lists every key with its unit and default. A test compares this file with
-//! [`Raw::default`]. A flag of the program overrides the key of the same name.
+//! `ibnet-hub.toml.example` lists every key with its unit and default. A test compares this file
+//! with [`Raw::default`]. A flag of the program overrides the key of the same name.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -207,7 +207,7 @@ pub struct Packing {
     pub archive: PathBuf,
     /// Time between two runs.
     pub every: Duration,
-    /// Largest size of the records that wait, in octets.
+    /// Largest size of the records that wait, in bytes.
     pub spool_max: u64,
     /// How much of each table is kept. All of a table without a rule.
     pub keep: Vec<Keep>,
@@ -228,11 +228,11 @@ pub struct Config {
     pub access: metrics::Settings,
     /// Time for which all records are kept.
     pub recent: Duration,
-    /// Largest size of these records in octets.
+    /// Largest size of these records in bytes.
     pub recent_max: usize,
     /// Time for which the means of minutes are kept.
     pub history: Duration,
-    /// Largest size of these means in octets.
+    /// Largest size of these means in bytes.
     pub history_max: usize,
     /// Folder of an archive.
     pub archive: Option<PathBuf>,

@@ -1,4 +1,4 @@
-//! The events of the samplers and of the hub.
+//! Keeps the events of the samplers and of the hub.
 
 use std::collections::VecDeque;
 
@@ -9,13 +9,14 @@ use serde::Serialize;
 /// Largest number of events.
 const MOST: usize = 100_000;
 
-/// Largest size of all events in octets.
+/// Largest size of all events in bytes.
 const MOST_OCTETS: usize = 64 << 20;
 
-/// Number of the last events among which a copy is searched. Two inputs can carry the same event.
+/// Number of newest events among which a copy is searched, because two inputs can carry the
+/// same event.
 const COPIES: usize = 256;
 
-/// An event in the answer of the interface.
+/// An event in an answer of the API.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub(crate) struct EventRow {
     /// Time in nanoseconds since 1970.
@@ -60,7 +61,8 @@ const SEVERE: [&str; 14] = [
     "wrong_device",
 ];
 
-/// All events, in the order of their arrival, each with the time from which its age counts.
+/// All events in the order of arrival, each with the time from which its age counts, and their
+/// total size in bytes.
 #[derive(Debug, Default)]
 pub(crate) struct Events(VecDeque<(u64, EventRow)>, usize);
 
@@ -78,7 +80,6 @@ pub(crate) struct Filter {
 
 #[cfg(test)]
 impl Filter {
-    /// Selects all events.
     pub(crate) const fn all() -> Self {
         Self {
             from: 0,
@@ -92,7 +93,6 @@ impl Filter {
 }
 
 impl EventRow {
-    /// Creates the row of an event record.
     pub(crate) fn of(event: &Event<'_>) -> Self {
         Self {
             ts: event.ts,
@@ -109,7 +109,6 @@ impl EventRow {
         }
     }
 
-    /// Creates the row of an event of the hub itself.
     pub(crate) fn of_hub(ts: u64, event: &str, detail: String) -> Self {
         Self {
             ts,
@@ -126,7 +125,6 @@ impl EventRow {
         }
     }
 
-    /// Returns the size in octets.
     fn octets(&self) -> usize {
         size_of::<(u64, Self)>()
             + self.sampler.len()
@@ -179,7 +177,6 @@ impl Events {
         self.0.push_back((now, row));
     }
 
-    /// Drops the events before a time.
     pub(crate) fn drop_before(&mut self, before: u64) {
         let Self(rows, octets) = self;
         rows.retain(|(ts, row)| {

@@ -1,7 +1,7 @@
-//! Counts the fields of records that this version does not have. A newer sampler can write them.
+//! Counts record fields that this version does not have, because a newer sampler can write them.
 //!
-//! A look at all fields of a line takes about half as long as reading its record. So only one of
-//! [`LOOK_EVERY`] lines of an input is looked at.
+//! Checking all fields of a line takes about half as long as parsing its record, so only one of
+//! [`LOOK_EVERY`] lines of an input is checked.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -11,10 +11,10 @@ use ibnet_record::schema;
 use rustc_hash::FxHashSet;
 use serde::de::IgnoredAny;
 
-/// Number of lines of an input for each line whose fields are counted.
+/// One of this many lines of an input has its fields counted.
 pub(crate) const LOOK_EVERY: u64 = 256;
 
-/// The fields of all types of records, in the order of [`Type::ALL`].
+/// The fields of all record types, in the order of [`Type::ALL`].
 static KNOWN: LazyLock<[FxHashSet<&str>; Type::ALL.len()]> = LazyLock::new(|| {
     Type::ALL.map(|kind| {
         schema::fields(kind)
@@ -24,7 +24,7 @@ static KNOWN: LazyLock<[FxHashSet<&str>; Type::ALL.len()]> = LazyLock::new(|| {
     })
 });
 
-/// Returns the number of fields of a line of this type that this version does not have.
+/// Returns how many fields of a line of this type are unknown.
 pub(crate) fn unknown(line: &[u8], kind: Type) -> u64 {
     let fields: BTreeMap<String, IgnoredAny> = serde_json::from_slice(line).unwrap_or_default();
     let known = KNOWN

@@ -1,4 +1,4 @@
-//! Parses the lines of all inputs and adds the records to the state.
+//! Parses the lines of all inputs and adds their records to the state.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -12,10 +12,10 @@ use crate::input::{Message, What};
 use crate::state::{Hub, Now};
 use crate::texts;
 
-/// Time between two looks at what is due without a record.
+/// Time between two checks of what is due without a record.
 const TICK: Duration = Duration::from_millis(20);
 
-/// Number of records that are added with one lock.
+/// Number of records that are added under one lock.
 const AT_ONCE: usize = 256;
 
 /// A clock for the arrival of records.
@@ -63,7 +63,6 @@ pub(crate) fn run(hub: &Hub, messages: &Receiver<Message>, clock: Clock) {
     }
 }
 
-/// Handles a report of an input.
 pub(crate) fn handle(hub: &Hub, message: Message, clock: Clock) {
     let input = message.input;
     if let Some(live_ns) = message.live_ns {
@@ -120,7 +119,7 @@ fn disconnected(hub: &Hub, input: usize, reason: String, was_connected: bool, cl
     };
     status.lost += u64::from(was_connected);
     status.connected = false;
-    // The first failure of a row of failures is reported.
+    // Only the first failure in a series is reported.
     let is_new = status.error.replace(reason.clone()).is_none();
     if is_new {
         let name = Arc::clone(&status.input);
@@ -160,7 +159,7 @@ fn add_lines(hub: &Hub, input: usize, lines: &[u8], live_ns: Option<u64>, clock:
                 texts::cut(&mut record);
                 records.push(record);
             }
-            // A newer sampler can have more types of records.
+            // A newer sampler can have more record types.
             Ok(None) => unknown += 1,
             Err(error) => {
                 malformed += 1;

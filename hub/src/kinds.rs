@@ -1,7 +1,8 @@
-//! Kinds of events: the filter of the page, and the marks of the timeline.
+//! Event kinds: the filter of the web page, and the marks of the timeline.
 
-/// The kinds with the names of their events. `docs/records.md` explains the events of samplers, and
-/// `docs/hub.md` those of the hub. An event can have several kinds. The first kind is the main one.
+/// Event kinds with the names of their events. `docs/records.md` explains the events of samplers,
+/// and `docs/hub.md` those of the hub. An event can have several kinds, of which the first is the
+/// main one.
 const KINDS: [(&str, &[&str]); 5] = [
     (
         "links",
@@ -53,7 +54,6 @@ const KINDS: [(&str, &[&str]); 5] = [
     ("sm", &["sm", "sm_change", "local_change", "trap", "traps"]),
 ];
 
-/// Returns the names of all kinds.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     KINDS.iter().map(|(kind, _)| *kind)
 }
@@ -66,7 +66,7 @@ pub(crate) fn events_of(kind: &str) -> Option<&'static [&'static str]> {
         .map(|(_, events)| *events)
 }
 
-/// Returns the main kind of an event. `None` for the event of a newer sampler.
+/// Returns the main kind of an event, or `None` for an unknown event of a newer sampler.
 pub(crate) fn of(event: &str) -> Option<&'static str> {
     KINDS
         .iter()

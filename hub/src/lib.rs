@@ -1,5 +1,5 @@
-//! The live view of a fabric: receives the records of all samplers, keeps the recent past in memory,
-//! and serves a page and an interface for programs.
+//! The live view of a fabric: receives the records of all samplers, keeps the recent past in
+//! memory, and serves a web page and an HTTP API.
 //!
 //! ```text
 //! inputs -> lines -> records -> state (store, newest slot, events, samplers) -> queries -> HTTP
@@ -9,15 +9,15 @@
 //! |---|---|
 //! | `input` | sockets, files, standard input, NATS |
 //! | `ingest` | parses lines and adds the records to the state |
-//! | `fields` | counts the fields of a newer sampler |
+//! | `fields` | counts unknown fields, which a newer sampler may write |
 //! | `state` | records, newest slot, samplers, events, inputs |
 //! | `store` | the recent records in compact form |
 //! | `archive` | older records, from an archive |
 //! | `live` | the newest slot, the topology, the timeline |
 //! | `jobs` | the jobs of the cluster, with the traffic of their nodes |
-//! | `samplers`, `events`, `kinds` | the condition of the samplers, what happened, and the kinds of events |
+//! | `samplers`, `events`, `kinds` | the condition of the samplers, the events, and their kinds |
 //! | `clocks` | which samplers have a wrong clock |
-//! | `texts` | the bounds of the texts of records |
+//! | `texts` | limits the length of the strings in records |
 //! | `threads` | starts the threads, and reports their panics |
 //! | `query` | answers from the records |
 //! | `http` | the server |

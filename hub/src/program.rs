@@ -27,7 +27,7 @@ fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Runs the hub until a signal stops it. Calls `ready` with the URL of the page.
+/// Runs the hub until a signal stops it. Calls `ready` with the URL of the web page.
 ///
 /// # Errors
 /// Returns an error if the hub cannot start, or if one of its threads has panicked.
@@ -158,7 +158,7 @@ pub fn run(config: &Config, ready: impl FnOnce(&str)) -> Result<(), HubError> {
     runtime.block_on(serve(hub, server, signals, panics))
 }
 
-/// Serves the page until a signal or a panic of a thread.
+/// Serves the web page until a signal or the panic of a thread.
 async fn serve(
     hub: Arc<Hub>,
     server: server::Server,
@@ -176,7 +176,7 @@ async fn serve(
     }
 }
 
-/// Opens the spool of the archive. Without it, the hub shows the fabric and the fault.
+/// Opens the spool of the archive. If that fails, the hub still runs, and reports the fault.
 fn open_spool(packing: &Packing) -> (Arc<Shared>, Option<Arc<Spool>>) {
     let status = Arc::new(Shared::new(packing.archive.display().to_string()));
     match Spool::open(&packing.archive, packing.spool_max, Arc::clone(&status)) {

@@ -1,7 +1,7 @@
-//! The samplers that send records, and their condition.
+//! Keeps the samplers that send records, and their condition.
 //!
-//! A sampler with several HCA ports has one entry for each of them. A sampler is *silent* if no
-//! record of it arrived for three intervals, and for two seconds at least.
+//! A sampler with several HCA ports has one entry for each of them. A sampler is *silent* if none
+//! of its records has arrived for three intervals, and for at least two seconds.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -16,37 +16,37 @@ use serde::Serialize;
 
 use crate::clocks::{self, Bounds, Clock, Heard, Hearing};
 
-/// Largest number of entries. An input can invent samplers, so there must be a limit.
+/// Max number of entries. There must be a limit because an input can invent samplers.
 const MOST: usize = 4096;
 
-/// Number of slots whose durations are kept.
+/// Number of sweeps whose durations are kept.
 const SLOTS: usize = 60;
 
-/// Interval of a sampler that no record shows.
+/// Interval of a sampler until its records show another one.
 const USUAL_INTERVAL_NS: u64 = 1_000_000_000;
 
-/// Number of records in a row that show another interval until it replaces a known one.
+/// Number of consecutive records that must show another interval before it replaces a known one.
 const SURE: u32 = 4;
 
-/// Shortest and longest interval. Other values cannot come from a sampler.
+/// Min and max interval. Other values cannot come from a sampler.
 const LIMITS_NS: (u64, u64) = (1_000_000, 86_400_000_000_000);
 
-/// Longest time from the end of a slot to a record of it. A busy sampler writes records later.
+/// Max time from the end of a slot to one of its records. A busy sampler writes records late.
 const LATEST_NS: u64 = 2_000_000_000;
 
-/// Longest time for which the sums of the jobs wait for the records of a sampler.
+/// Max time for which the sums of the jobs wait for the records of a sampler.
 const AWAITED: Duration = Duration::from_secs(60);
 
-/// Shortest time after which a sampler is silent.
+/// Min time after which a sampler is silent.
 const SHORTEST_SILENCE: Duration = Duration::from_secs(2);
 
-/// One HCA port of a sampler, in the answer of the interface.
+/// One HCA port of a sampler, in an answer of the API.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Sampler {
     /// Name of the sampler.
     #[serde(serialize_with = "crate::shared::text")]
     pub(crate) sampler: Arc<str>,
-    /// Name of the HCA that sends.
+    /// Name of the HCA that sends the MADs.
     pub(crate) ca: String,
     /// Port of this HCA.
     pub(crate) ca_port: PortNum,
@@ -54,10 +54,11 @@ pub(crate) struct Sampler {
     pub(crate) role: String,
     /// Whether records arrived recently.
     pub(crate) connected: bool,
-    /// Whether the clock differs from those of the other samplers. Its records are then kept apart.
+    /// Whether the clock differs too much from those of the other samplers, or from the clock of
+    /// the hub.
     pub(crate) wrong_clock: bool,
-    /// Distance of the clock from the median of the samplers, or from the clock of the hub. Positive if
-    /// it is ahead. `None` if it is not known.
+    /// Distance of the clock from the median of the samplers, or from the clock of the hub.
+    /// Positive if it is ahead. `None` if it is not known.
     pub(crate) clock_distance_ns: Option<i64>,
     /// Input from which the last record came.
     #[serde(serialize_with = "crate::shared::text")]
@@ -80,26 +81,26 @@ pub(crate) struct Sampler {
     pub(crate) skipped: u32,
     pub(crate) down: u32,
     pub(crate) errors: u32,
-    /// Duration of the last slot.
+    /// Duration of the last sweep.
     pub(crate) duration_ns: u64,
     pub(crate) rtt_p50_ns: Option<u64>,
     pub(crate) rtt_p99_ns: Option<u64>,
-    /// Sum of the slots that the sampler missed.
+    /// Total number of slots that the sampler missed.
     pub(crate) slots_missed: u64,
-    /// Sum of the records that the output of the sampler dropped.
+    /// Total number of records that the output of the sampler dropped.
     pub(crate) lines_lost: u64,
     /// Number of slots whose `sweep` record did not arrive, although the sampler did not miss them.
     pub(crate) slots_lost: u64,
     /// Number of starts after the first one.
     pub(crate) restarts: u64,
-    /// Share of the ports that answered, for the last slots, oldest first.
+    /// For each of the last slots: share of the ports that answered. Oldest first.
     pub(crate) answered: VecDeque<f64>,
-    /// Durations of the last slots, oldest first.
+    /// Durations of the last sweeps, oldest first.
     pub(crate) durations: VecDeque<u64>,
     /// Boot and process of the last `start` record.
     #[serde(skip)]
     process: Option<(String, u32)>,
-    /// Arrival of the last record, as a time that does not decrease.
+    /// Arrival of the last record, as monotonic time.
     #[serde(skip)]
     heard: Duration,
     /// Arrival of the last live record.
@@ -126,24 +127,24 @@ pub(crate) struct Samplers {
     bounds: Bounds,
     /// Time of the last comparison of the clocks.
     judged: Duration,
-    /// Shortest interval of the samplers that are not silent. It is needed for each record.
+    /// Min interval of the samplers that are not silent. Cached, because each record needs it.
     shortest_ns: Option<u64>,
 }
 
-/// Place and time of a record's arrival.
+/// Input and time of a record's arrival.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrival<'a> {
     pub(crate) input: &'a Arc<str>,
     pub(crate) heard: Heard,
 }
 
-/// What all entries of a name share: the HCA ports of a host have the same clock.
+/// State shared by all entries of a name, because the HCA ports of a host have the same clock.
 #[derive(Clone, Copy, Debug)]
 struct Named {
     interval_ns: u64,
-    /// Whether a `start` record states the interval, or times and slots agree with it.
+    /// Whether a `start` record states the interval, or times and slots of records agree with it.
     is_known: bool,
-    /// Another interval that the last records show, and their number.
+    /// Another interval that the last records show, and the number of these records.
     other: (u64, u32),
     clock: Clock,
 }
@@ -164,12 +165,12 @@ pub(crate) struct Source {
 pub(crate) struct ClockChange {
     pub(crate) sampler: Arc<str>,
     pub(crate) is_apart: bool,
-    /// Text of the event: whether the clock is wrong, and its distance. `None` if only the place of the
-    /// records changed.
+    /// Text of the event: whether the clock is wrong, and its distance. `None` if only whether its
+    /// records are kept apart has changed.
     pub(crate) event: Option<(bool, i64)>,
 }
 
-/// Time between two comparisons of the clocks. A clock that is ahead is found at once.
+/// Time between two comparisons of the clocks. A clock that is ahead is detected at once.
 const JUDGE_EVERY: Duration = Duration::from_secs(1);
 
 impl Samplers {
@@ -189,8 +190,9 @@ impl Samplers {
         Some(name)
     }
 
-    /// Compares the time of a port or sweep record with the clock of its sampler. Returns the sampler, or
-    /// `None` if there are too many samplers, or if the time of the record is that of no other.
+    /// Compares the time of a port or sweep record with the clock of its sampler. Returns the
+    /// sampler, or `None` if there are too many samplers, or if no other record confirms the time
+    /// of this one yet.
     pub(crate) fn hear(
         &mut self,
         name: &str,
@@ -215,7 +217,6 @@ impl Samplers {
         self.source(&name)
     }
 
-    /// Sets the interval of all entries of a sampler.
     fn set_interval(&mut self, name: &str, interval_ns: u64) {
         if let Some(named) = self.names.get_mut(name) {
             (named.interval_ns, named.is_known, named.other) = (interval_ns, true, (0, 0));
@@ -227,7 +228,7 @@ impl Samplers {
         self.update_interval();
     }
 
-    /// Returns a sampler that is known.
+    /// Returns a known sampler.
     pub(crate) fn source(&self, name: &str) -> Option<Source> {
         let (name, named) = self.names.get_key_value(name)?;
         let Clock {
@@ -243,7 +244,6 @@ impl Samplers {
         })
     }
 
-    /// Compares the clocks, if it is time.
     fn judge_sometimes(&mut self, now: Duration) {
         if now.saturating_sub(self.judged) >= JUDGE_EVERY {
             self.judge(now);
@@ -282,14 +282,15 @@ impl Samplers {
         std::mem::take(&mut self.clock_changes)
     }
 
-    /// Returns the newest record of the samplers that are not kept apart, in nanoseconds since 1970.
+    /// Returns the newest record of the samplers that are not kept apart, in nanoseconds
+    /// since 1970.
     pub(crate) fn newest_ns(&self) -> u64 {
         let shown = self.names.values().filter(|named| !named.clock.is_apart);
         shown.map(|named| named.clock.newest_ns).max().unwrap_or(0)
     }
 
     /// Returns the time up to which all samplers have sent their records, in nanoseconds since
-    /// 1970. A sampler that has sent nothing for longer than [`AWAITED`] is not waited for.
+    /// 1970. A sampler that has been silent for longer than [`AWAITED`] does not count.
     pub(crate) fn arrived_ns(&self, now: Duration) -> u64 {
         let is_awaited = |sampler: &&Sampler| {
             let is_apart = |named: &Named| named.clock.is_apart;
@@ -307,7 +308,7 @@ impl Samplers {
             .map_or(newest_ns, |arrived_ns| arrived_ns.min(newest_ns))
     }
 
-    /// Returns a function that returns the time of the clock of a sampler.
+    /// Returns a function from the name of a sampler to the time of its clock.
     pub(crate) fn clock_times(&self) -> impl Fn(&str) -> u64 {
         let right_ns = clocks::newest_live_ns(self.names.values().map(|named| &named.clock));
         move |name| {
@@ -317,7 +318,7 @@ impl Samplers {
         }
     }
 
-    /// Returns the places of the entries of a sampler.
+    /// Returns the indices of the entries of a sampler.
     pub(crate) fn ids_of(&self, name: &str) -> impl Iterator<Item = usize> {
         self.all
             .iter()
@@ -326,7 +327,6 @@ impl Samplers {
             .map(|(id, _)| id)
     }
 
-    /// Adds a `start` record.
     pub(crate) fn start(&mut self, start: &Start<'_>, arrival: Arrival<'_>) {
         let Some(name) = self.name(&start.sampler) else {
             return;
@@ -353,7 +353,7 @@ impl Samplers {
         self.set_interval(&name, start.interval_ns.clamp(LIMITS_NS.0, LIMITS_NS.1));
     }
 
-    /// Adds a `sweep` record. Returns the number of the entry.
+    /// Adds a `sweep` record. Returns the index of the entry.
     pub(crate) fn sweep(&mut self, sweep: &Sweep<'_>, arrival: Arrival<'_>) -> Option<usize> {
         let name = self.name(&sweep.sampler)?;
         let id = self.id(name, (&sweep.ca, sweep.ca_port), &sweep.role, arrival)?;
@@ -457,7 +457,7 @@ impl Samplers {
         self.shortest_ns.unwrap_or(USUAL_INTERVAL_NS)
     }
 
-    /// Computes the shortest interval again. If all samplers are silent, the last one stays.
+    /// Computes the shortest interval again. While all samplers are silent, the last value stays.
     fn update_interval(&mut self) {
         let connected = self.all.iter().filter(|sampler| sampler.connected);
         self.shortest_ns = connected
@@ -488,7 +488,7 @@ impl Samplers {
         )
     }
 
-    /// Number of an entry's role: 0 for the primary, 1 for the secondary.
+    /// Returns whether an entry has the secondary role.
     pub(crate) fn is_secondary(&self, id: usize) -> bool {
         self.all
             .get(id)
@@ -497,8 +497,9 @@ impl Samplers {
 }
 
 impl Named {
-    /// Compares the time and the slot of a record with the interval. Returns another interval if the records
-    /// show it: the `start` record of a sampler can be older than what the hub reads.
+    /// Compares the time and the slot of a record with the interval. Returns another interval if
+    /// the records show one, because the `start` record of a sampler can be older than what the
+    /// hub reads.
     fn learn(&mut self, ts: u64, slot: u64) -> Option<u64> {
         if is_in_slot(ts, slot, self.interval_ns) {
             (self.is_known, self.other) = (true, (0, 0));
@@ -515,7 +516,7 @@ impl Named {
     }
 }
 
-/// Returns whether a record can be of a slot, by its time.
+/// Returns whether a record can belong to a slot, by its time.
 pub(crate) fn is_in_slot(ts: u64, slot: u64, interval_ns: u64) -> bool {
     ts.abs_diff(slot.saturating_mul(interval_ns))
         <= interval_ns.saturating_mul(2).saturating_add(LATEST_NS)

@@ -1,15 +1,15 @@
-//! Writes shared texts into JSON.
+//! Serializes shared strings.
 
 use std::sync::Arc;
 
 use serde::Serializer;
 
-/// Writes a shared text.
+/// Serializes a shared string.
 pub(crate) fn text<S: Serializer>(text: &Arc<str>, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(text)
 }
 
-/// Writes a shared text, or null.
+/// Serializes a shared string, or null.
 pub(crate) fn optional<S: Serializer>(
     text: &Option<Arc<str>>,
     serializer: S,

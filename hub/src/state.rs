@@ -28,11 +28,11 @@ use crate::store::{Kept, Limits, Store, Times};
 /// Time between two removals of old data.
 const TRIM_EVERY: Duration = Duration::from_secs(5);
 
-/// Lag from which the hub is behind.
+/// Lag from which the hub counts as behind.
 const BEHIND_NS: u64 = 2_000_000_000;
 
-/// Shortest time between two topologies, and the additional time for each port. A topology takes
-/// longer the more ports it has, and the records wait for it.
+/// Min time between two topologies, and the additional time for each port: records wait while a
+/// topology is built, and more ports take longer.
 const TOPOLOGY_EVERY: Duration = Duration::from_secs(1);
 const TOPOLOGY_EVERY_OF_PORT: Duration = Duration::from_micros(100);
 
@@ -56,8 +56,8 @@ pub(crate) struct InputState {
     pub(crate) malformed: u64,
     /// Number of records of types that the hub does not know.
     pub(crate) unknown: u64,
-    /// Number of fields that the hub does not know, in one of [`fields::LOOK_EVERY`](crate::fields)
-    /// lines.
+    /// Number of fields that the hub does not know, in one of
+    /// [`fields::LOOK_EVERY`](crate::fields) lines.
     pub(crate) unknown_fields: u64,
     /// Reason why the first malformed line is not a record.
     pub(crate) first_malformed: Option<String>,
@@ -76,9 +76,9 @@ pub(crate) struct State {
     collector: Collector,
     board: Board,
     rounds: Rounds,
-    /// Time of the last call of [`Hub::add`] or [`Hub::tick`].
+    /// Time of the last [`Hub::add`] or [`Hub::tick`].
     pub(crate) now: Duration,
-    /// Time at which the last lines of a recording arrived.
+    /// Arrival of the last lines of a recording.
     recorded: Option<Duration>,
     trimmed: Duration,
     drawn: Option<Duration>,
@@ -87,19 +87,19 @@ pub(crate) struct State {
     published: u64,
     /// Time of the last frame.
     sent: Duration,
-    /// Number of records at the last moment without a frame for two intervals.
+    /// Number of records when there was last no frame for two intervals.
     idle_records: u64,
     /// Time between the arrival of a batch of lines and its processing, in nanoseconds.
     lag_ns: u64,
 }
 
-/// The state, shared by the input and the clients.
+/// The state, shared by the inputs and the clients.
 pub(crate) struct Hub {
     state: RwLock<State>,
     frames: watch::Sender<Option<Arc<Frame>>>,
     /// Frames that clients missed because they read slowly.
     frames_dropped: AtomicU64,
-    /// Name of the fabric on the page.
+    /// Name of the fabric on the web page.
     pub(crate) fabric: String,
     /// Whether the hub simulates the fabric.
     pub(crate) is_simulated: bool,
@@ -111,16 +111,16 @@ pub(crate) struct Hub {
     pub(crate) groups: Groups,
 }
 
-/// Time without lines of a recording after which it has been read.
+/// A recording counts as read when this time has passed without new lines.
 const RECORDING_ENDS: Duration = Duration::from_secs(2);
 
 /// See [`State::revision`].
 pub(crate) type Revision = (u64, u64, Option<u64>);
 
-/// The moment in which records arrive.
+/// Time at which records arrive.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Now {
-    /// Time that does not decrease.
+    /// Monotonic time.
     pub(crate) monotonic: Duration,
     /// Wall clock in nanoseconds since 1970.
     pub(crate) wall_ns: u64,
@@ -179,33 +179,27 @@ impl Hub {
         }
     }
 
-    /// Adds the archive with older records.
     pub(crate) fn with_archive(self, archive: Option<Archive>) -> Self {
         Self { archive, ..self }
     }
 
-    /// Adds the condition of the packing.
     pub(crate) fn with_packing(self, packing: Option<Arc<status::Shared>>) -> Self {
         Self { packing, ..self }
     }
 
-    /// Adds groups of hosts.
     pub(crate) fn with_groups(self, groups: Groups) -> Self {
         Self { groups, ..self }
     }
 
-    /// Locks the state for reading.
     pub(crate) fn read(&self) -> RwLockReadGuard<'_, State> {
         // A panic while the state was locked is reported where it happened. The state stays usable.
         self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Locks the state for changes.
     pub(crate) fn write(&self) -> RwLockWriteGuard<'_, State> {
         self.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the newest frame.
     pub(crate) fn frame(&self) -> Option<Arc<Frame>> {
         self.frames.borrow().clone()
     }
@@ -215,8 +209,8 @@ impl Hub {
         self.frames.subscribe()
     }
 
-    /// Adds parsed lines of an input. `live_ns` is the clock of the hub when they arrived, or `None` if they
-    /// were written earlier.
+    /// Adds parsed lines of an input. `live_ns` is the clock of the hub when they arrived, or
+    /// `None` if they were written earlier.
     pub(crate) fn add(&self, input: usize, records: &[Record<'_>], live_ns: Option<u64>, now: Now) {
         let mut state = self.write();
         let Some(name) = state
@@ -249,7 +243,7 @@ impl Hub {
         }
     }
 
-    /// Does what is due without a record.
+    /// Handles everything that is due without a record.
     pub(crate) fn tick(&self, now: Now) {
         let mut state = self.write();
         state.now = now.monotonic;
@@ -288,7 +282,7 @@ impl Hub {
     /// Sends the frame that is due.
     fn publish(&self, state: &mut State, now: Now) {
         let interval = Duration::from_nanos(state.samplers.interval_ns());
-        // If the hub is slow, it leaves out frames instead of waiting lines.
+        // A slow hub skips frames, so that lines do not wait.
         if state.is_behind() && now.monotonic.saturating_sub(state.sent) < interval {
             return;
         }
@@ -301,7 +295,7 @@ impl Hub {
         self.send(state, due);
     }
 
-    /// Replaces the newest frame. A client that has not taken the frame before misses it.
+    /// Replaces the newest frame. Clients that have not taken the previous frame miss it.
     fn send(&self, state: &mut State, due: Due) {
         let frame = state.frame(due);
         state.published += 1;
@@ -325,14 +319,14 @@ impl Hub {
 }
 
 impl State {
-    /// Returns a number that changes if an answer over a fixed time range can have changed. It
-    /// changes once in a slot, however many clients ask, and if records come without a new slot.
+    /// Returns a value that changes whenever the answer over a fixed time range may have changed:
+    /// once in a slot, however many clients ask, and when records arrive without a new slot.
     pub(crate) fn revision(&self) -> Revision {
         (self.last_slot, self.idle_records, self.jobs.source.read_ns)
     }
 
     /// Returns the time up to which all records have arrived, in nanoseconds since 1970. `None`
-    /// while a recording is read: its files are read one after the other.
+    /// while a recording is read, because its files are read one after the other.
     pub(crate) fn arrived_ns(&self) -> Option<u64> {
         let is_read = |at: Duration| self.now.saturating_sub(at) >= RECORDING_ENDS;
         self.recorded
@@ -340,7 +334,6 @@ impl State {
             .then(|| self.samplers.arrived_ns(self.now))
     }
 
-    /// Adds the ports of a net file.
     pub(crate) fn add_fabric(&mut self, fabric: &Fabric) {
         self.collector.add_fabric(fabric);
         if let Some(topology) = self.collector.take_change() {
@@ -403,7 +396,7 @@ impl State {
             .slot_time((port.ts, port.slot), source.interval_ns)
             .filter(|_| !source.is_apart)
         else {
-            // Its slot is that of another time. The page shows no value.
+            // Its slot belongs to another time, so the web page shows no value.
             self.board.add_empty(port.key());
             return;
         };
@@ -418,7 +411,7 @@ impl State {
         });
     }
 
-    /// Reports clocks that became wrong or right, and keeps the records of wrong ones apart.
+    /// Reports clocks that became wrong or right, and keeps records of wrong ones apart.
     fn change_clocks(&mut self, wall_ns: u64) {
         for ClockChange {
             sampler,
@@ -460,7 +453,7 @@ impl State {
         }
     }
 
-    /// Makes the topology of the next generation if ports have changed. Returns whether it did.
+    /// Creates the next generation of the topology if ports have changed. Returns whether it did.
     fn redraw(&mut self, now: Now) -> bool {
         let ports = u32::try_from(self.topology.ports.len()).unwrap_or(u32::MAX);
         let every = TOPOLOGY_EVERY + TOPOLOGY_EVERY_OF_PORT.saturating_mul(ports);
@@ -478,8 +471,8 @@ impl State {
         true
     }
 
-    /// Converts the slot of a record to slots of the frames. `None` if the time of the record is that of
-    /// another slot.
+    /// Converts the slot of a record to slots of the frames. `None` if the time of the record does
+    /// not belong to its slot.
     fn slot_time(&self, (ts, slot): (u64, u64), sampler_ns: u64) -> Option<SlotTime> {
         if !is_in_slot(ts, slot, sampler_ns) {
             return None;
@@ -490,7 +483,8 @@ impl State {
             slot.saturating_add(1).saturating_mul(sampler_ns),
         );
         let first = start_ns / interval_ns;
-        // No frame waits for a slower sampler, so its value stays until the next one has arrived.
+        // No frame waits for a sampler with a longer interval, so its value stays until its next
+        // one has arrived.
         let delay = if sampler_ns > interval_ns {
             most_slots(Duration::from_nanos(interval_ns))
         } else {
@@ -551,12 +545,11 @@ impl State {
         self.board.lacks_counter(key, metric)
     }
 
-    /// Returns the newest record of all right clocks, in nanoseconds since 1970. 0 without any.
+    /// Returns the newest record of all right clocks in nanoseconds since 1970, or 0 without any.
     pub(crate) fn newest_ns(&self) -> u64 {
         self.samplers.newest_ns()
     }
 
-    /// Returns what is kept in memory.
     pub(crate) fn kept(&self) -> Kept {
         self.store.kept(self.newest_ns())
     }
@@ -573,7 +566,7 @@ impl State {
         rows
     }
 
-    /// Time for which lines wait until the hub processes them, in nanoseconds.
+    /// Returns how long lines wait until the hub processes them, in nanoseconds.
     pub(crate) const fn lag_ns(&self) -> u64 {
         self.lag_ns
     }
@@ -583,7 +576,7 @@ impl State {
         self.lag_ns > BEHIND_NS
     }
 
-    /// Number of the newest slot with a frame.
+    /// Returns the number of the newest slot with a frame.
     pub(crate) const fn last_slot(&self) -> u64 {
         self.last_slot
     }

@@ -1,18 +1,18 @@
-//! Bounds the texts of records. A line can have 1 MiB, and an input is not trusted.
+//! Limits the length of strings in records. A line can have 1 MiB, and inputs are not trusted.
 
 use std::borrow::Cow;
 
 use ibnet_analysis::record::Record;
 
-/// Longest text in octets. Names of devices have at most 64.
+/// Max length of a string in bytes. Device names have at most 64.
 const LONGEST: usize = 1024;
 
-/// Returns the beginning of a text, at most [`LONGEST`] octets.
+/// Returns the beginning of a string, at most [`LONGEST`] bytes.
 pub(crate) fn short(text: &str) -> &str {
     &text[..text.floor_char_boundary(LONGEST)]
 }
 
-/// Cuts the texts that the hub keeps.
+/// Cuts the strings that the hub keeps.
 pub(crate) fn cut(record: &mut Record<'_>) {
     match record {
         Record::Port(port) => {

@@ -1,4 +1,5 @@
-//! The threads without which the page would show old data, or records would be lost.
+//! Starts the threads that must not stop, because the web page would show old data or records would
+//! be lost.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -8,12 +9,12 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::error::HubError;
 
-/// Starts the threads. Each of them reports its panic, which ends the hub.
+/// Starts threads. The panic of any of them is reported and ends the hub.
 #[derive(Clone, Debug)]
 pub(crate) struct Threads(UnboundedSender<HubError>);
 
 impl Threads {
-    /// Returns the start of the threads, and the receiver of their panics.
+    /// Creates the starter of threads, and the receiver of their panics.
     pub(crate) fn new() -> (Self, UnboundedReceiver<HubError>) {
         let (sender, panics) = unbounded_channel();
         (Self(sender), panics)
@@ -26,9 +27,9 @@ impl Threads {
     pub(crate) fn start(&self, name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
         let (thread, panics) = (name.to_owned(), self.0.clone());
         let work = move || {
-            // The hub ends, so nothing relies on what the panic left behind.
+            // The hub ends, so nothing relies on the state that the panic left behind.
             if catch_unwind(AssertUnwindSafe(work)).is_err() {
-                // Without a receiver, the hub ends already.
+                // Without a receiver, the hub is already ending.
                 let _ = panics.send(HubError::Panicked { thread });
             }
         };

@@ -1,4 +1,4 @@
-// Measures the hub and its page, and prints the table of docs/performance.md:
+// Measures the hub and its page, and prints the table of docs/inside/performance.md:
 //
 //     node dev/measure.mjs [--hub ../../target/release/ibnet-hub] [--cables 1] [frames pixel clients cpu memory]
 //

@@ -1,4 +1,4 @@
-//! Starts the page.
+//! Starts the web page.
 
 import { applyTheme } from "./draw/theme";
 import { App, type Change } from "./model/app";
@@ -71,6 +71,6 @@ app.on((changes) => {
   } else view?.update(changes);
 });
 
-// Times of updates, for the browser tests and for `docs/performance.md`.
+// Update times, for the browser tests and for `docs/inside/performance.md`.
 Object.assign(window, { ibnet: { updateTimes: app.updateTimes, delays: app.delays } });
 app.start();

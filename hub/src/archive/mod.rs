@@ -1,17 +1,19 @@
-//! The archive: records from before those in memory, and the packing of what the hub gathers.
+//! Connects the hub to an archive: reads records older than those in memory, and packs what the
+//! hub receives.
 //!
 //! ```text
 //! sockets, standard input, core NATS -> lines -> spool ---+
 //! files, JetStream -> an own reader for the archive -> spool -> packing -> archive -> reader
 //! ```
 //!
-//! The spool is a folder of compressed lines in the archive. A line is in the spool before the page
-//! shows it. Packing reads whole spool files, adds their records to the archive, and then removes
-//! them. The key of the archive drops copies, so an interrupted run is repeated without harm.
+//! The *spool* is a folder of compressed lines inside the archive. A line is in the spool before
+//! the web page shows it. Packing reads whole spool files, adds their records to the archive, and
+//! then removes the files. The archive drops copies by their key, so an interrupted run can be
+//! repeated without harm.
 //!
-//! Files and JetStream keep what the hub has not read. They have a reader of their own, which waits
-//! while the disk is full and continues at its last position after a restart. The other inputs
-//! cannot wait: their lines are counted as lost while the disk is full.
+//! Files and JetStream keep what the hub has not read. They have a reader of their own, which
+//! waits while the disk is full and continues at its last position after a restart. The other
+//! inputs cannot wait, so their lines are counted as lost while the disk is full.
 //!
 //! | module | contents |
 //! |---|---|

@@ -1,12 +1,13 @@
-//! The thread that packs the spool into the archive.
+//! Packs the spool into the archive, on a thread of its own.
 //!
-//! A run begins when a period ends, such as every full ten minutes, and a short time later, so that
-//! late lines of the period are part of it. It also begins at the start of the hub, if an earlier hub
-//! left files, and when the spool is half full. A run that fails is repeated.
+//! A run begins shortly after a period ends, such as every full ten minutes, so that late lines of
+//! the period are part of it. It also begins when the hub starts and finds files of an earlier
+//! hub, and when the spool is half full. A failed run is repeated.
 //!
-//! A run packs a limited number of lines. The next run begins after a pause of the same duration or
-//! longer, so packing takes at most half of a core. It has a low priority: the page comes first. If
-//! lines wait for too long, there is no pause and no low priority until the spool is packed.
+//! A run packs a limited number of lines, and the pause after it is at least as long as the run,
+//! so packing takes at most half of a core. The thread has a low priority because the web page
+//! comes first. If lines wait too long, the pauses and the low priority are dropped until the
+//! spool is packed.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -28,36 +29,37 @@ use crate::ingest::Clock;
 use crate::state::Hub;
 use crate::threads::Threads;
 
-/// Time between two looks at what is due.
+/// Time between two checks of what is due.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Time after which lines are durable. A hub that is killed loses none of them, a host without power
-/// those of this time. Files and JetStream are then read again.
+/// Interval at which lines are made durable. A hub that is killed loses no lines, and a host that
+/// loses power loses those since the last time. Files and JetStream are then read again.
 const SYNC_EVERY: Duration = Duration::from_secs(5);
 
-/// Pause before a run that failed is repeated.
+/// Pause before a failed run is repeated.
 const PAUSE: Duration = Duration::from_secs(30);
 
-/// Rows in memory. More rows wait in files. A row takes about 300 octets.
+/// Max number of rows in memory. More rows go to staged files. A row takes about 300 bytes.
 const MOST_ROWS: usize = 1 << 19;
 
-/// Octets of the spool that a run packs: about five million records.
+/// Bytes of the spool that one run packs: about five million records.
 const RUN: u64 = 512 << 20;
 
-/// Priority of a run: the page comes first. With 15, programs of low priority, such as compilers, left
-/// nearly no time for packing.
+/// Nice value of a run, because the web page comes first. At 15, programs of low priority, such as
+/// compilers, left nearly no time for packing.
 const NICE: i32 = 10;
 
-/// Time beyond a period for which lines can wait until the runs have no pause and the usual priority.
+/// Time beyond one period for which lines may wait before the runs go on without pauses and at the
+/// usual priority.
 const BEHIND: Duration = Duration::from_secs(120);
 
-/// Time beyond two periods for which lines can wait until this is reported as a fault.
+/// Time beyond two periods for which lines may wait before this is reported as a fault.
 const FAULT: Duration = Duration::from_secs(300);
 
-/// Free space of the disk below which this is reported as a fault.
+/// Free disk space below which a fault is reported.
 const LEAST_FREE: u64 = 1 << 30;
 
-/// The parts of the packing, with the events of their faults.
+/// Parts of the packing, each with the event of its fault.
 const PARTS: [(&str, &str); 4] = [
     ("spool", "archive_failed"),
     ("packing", "archive_failed"),
@@ -91,10 +93,11 @@ pub(crate) fn start(
     threads: &Threads,
 ) -> Result<(), HubError> {
     let lower = |_| {
-        // Without the right to do this, the thread has the usual priority.
+        // Without the permission, the thread keeps the usual priority.
         let _ = rustix::process::setpriority_process(None, NICE);
     };
-    // All steps of a run use one thread. A thread cannot raise its priority again, so there are two.
+    // The steps of a run use one thread at a time. There are two threads because a thread cannot
+    // raise its priority again.
     let pool = || {
         rayon::ThreadPoolBuilder::new()
             .num_threads(1)
@@ -124,24 +127,24 @@ pub(crate) fn start(
         .map_err(HubError::Thread)
 }
 
-/// The threads of the runs.
+/// Threads for the steps of a run.
 struct Pools {
     low: rayon::ThreadPool,
     usual: rayon::ThreadPool,
 }
 
-/// What the thread does.
+/// State of the packing thread.
 pub(super) struct Work {
     hub: Arc<Hub>,
     packing: Packing,
     spool: Arc<Spool>,
     status: Arc<Shared>,
     clock: Clock,
-    /// Whether the parts failed at the last look.
+    /// Whether each part failed at the last check.
     is_failing: [bool; PARTS.len()],
-    /// Octets of the spool that a run packs.
+    /// Bytes of the spool that one run packs.
     run: u64,
-    /// Without them, the steps of a run use the thread of the caller.
+    /// `None`: the steps of a run use the caller's thread.
     pools: Option<Pools>,
 }
 
@@ -165,7 +168,7 @@ impl Work {
         }
     }
 
-    /// Sets the number of octets of the spool that a run packs.
+    /// Sets how many bytes of the spool one run packs.
     #[cfg(test)]
     pub(super) fn with_run(self, octets: u64) -> Self {
         Self {
@@ -175,7 +178,7 @@ impl Work {
     }
 
     fn run(&mut self) {
-        // What an earlier hub left is packed at once.
+        // Files of an earlier hub are packed at once.
         let (mut due, mut is_done) = (Duration::ZERO, true);
         loop {
             let now = self.clock.now();
@@ -202,12 +205,13 @@ impl Work {
         }
     }
 
-    /// Returns whether lines wait for too long.
+    /// Returns whether the spool is half full or lines have waited too long.
     fn is_urgent(&self, now_ns: u64) -> bool {
         self.spool.is_half_full() || self.waiting(now_ns) > self.packing.every + BEHIND
     }
 
-    /// Does a step of a run. Lines can become urgent during a run, so each step has its own priority.
+    /// Runs one step of a run. Lines can become urgent during a run, so each step chooses
+    /// its priority.
     fn step<R: Send>(&self, step: impl FnOnce() -> R + Send) -> R {
         match &self.pools {
             Some(pools) if self.is_urgent(self.clock.now().wall_ns) => pools.usual.install(step),
@@ -216,7 +220,7 @@ impl Work {
         }
     }
 
-    /// Returns the time for which the oldest complete file of the spool waits.
+    /// Returns how long the oldest complete file of the spool has waited.
     fn waiting(&self, now_ns: u64) -> Duration {
         Duration::from_nanos(
             self.spool
@@ -225,8 +229,8 @@ impl Work {
         )
     }
 
-    /// Packs the oldest files of the spool, and removes the oldest hours of the archive. Returns whether
-    /// all lines are packed.
+    /// Packs the oldest files of the spool, and removes the oldest hours of the archive. Returns
+    /// whether all lines are packed.
     pub(super) fn pack(&self, now_ns: u64) -> Result<bool, PackError> {
         let begin = self.clock.now().monotonic;
         let Oldest { files, is_all } = self.spool.oldest(self.run)?;
@@ -262,7 +266,7 @@ impl Work {
         Ok(is_all)
     }
 
-    /// Checks how long lines wait, and the space on the disk.
+    /// Checks how long lines wait, and the free space on the disk.
     pub(super) fn check(&self, now_ns: u64) {
         let waiting = self.waiting(now_ns);
         let free = rustix::fs::statvfs(self.spool.folder())
@@ -277,7 +281,7 @@ impl Work {
             let (octets, most) = (gib(status.spool_octets), gib(status.spool_max_octets));
             Some(format!(
                 "packing is slower than the records arrive: lines wait for {waiting} in the spool (found {octets:.1} GiB, limit {most:.1} GiB); \
-                 free a core for the hub, query fewer counters, or pack on another host (docs/sizing.md)"
+                 free a core for the hub, query fewer counters, or pack on another host (docs/scaling.md)"
             ))
         } else {
             free.filter(|free| *free < LEAST_FREE).map(|free| {
@@ -328,7 +332,7 @@ impl Work {
         Ok(packed)
     }
 
-    /// Reports parts that began to fail or work again.
+    /// Reports parts that have begun to fail or to work again.
     pub(super) fn report(&mut self) {
         let faults = self.status.lock().faults();
         for (((name, event), fault), was_failing) in
@@ -354,13 +358,14 @@ impl Work {
     }
 }
 
-/// Returns the pause after a run: packing takes at most half of the time. Without more lines, it lasts
-/// up to the next period.
+/// Returns the pause after a run, so that packing takes at most half of the time. If no lines are
+/// left, the pause lasts up to the next period.
 fn pause(duration: Duration, next: Duration, is_all: bool) -> Duration {
     if is_all { next.max(duration) } else { duration }
 }
 
-/// Returns the time to the next period: a tenth of the period, at most a minute, after its end.
+/// Returns the time until the next run: a tenth of the period, at most a minute, after the
+/// period ends.
 fn until_next(wall_ns: u64, every: Duration) -> Duration {
     let every_ns = u64::try_from(every.as_nanos()).unwrap_or(u64::MAX).max(1);
     let late_ns = (every_ns / 10).min(60_000_000_000);

@@ -1,8 +1,8 @@
-//! Values from before the records in memory: those of an archive.
+//! Reads values that are older than the records in memory from an archive.
 //!
-//! The archive is read by the code of `ibnet-view`, with the columns and the hosts that a query needs.
-//! The records in memory continue those of the archive as one sequence: the last readings of the
-//! counters and the records of two samplers are joined across the border.
+//! The code of `ibnet-view` reads the archive, limited to the columns and hosts that a query needs.
+//! The records in memory continue those of the archive as one sequence: last counter readings and
+//! the records of two samplers are joined across the border.
 
 use std::path::PathBuf;
 use std::sync::Once;
@@ -31,13 +31,12 @@ impl Archive {
         Self { folder }
     }
 
-    /// Returns whether there is an archive.
     pub(crate) fn exists(&self) -> bool {
         archive::Archive::open(&self.folder).is_some()
     }
 
-    /// Returns the start of the oldest hour with records or their one-minute means, in nanoseconds since
-    /// 1970. `None` without any.
+    /// Returns the start of the oldest hour with records or their one-minute means, in nanoseconds
+    /// since 1970. `None` if the archive has neither.
     pub(crate) fn first_ns(&self) -> Option<u64> {
         let archive = archive::Archive::open(&self.folder)?;
         let first = |table| archive.first_hour(table).ok().flatten();
@@ -48,7 +47,7 @@ impl Archive {
             .min()
     }
 
-    /// Folds the records of a time range: those of the archive, and then those in memory.
+    /// Folds the records of a time range: first those of the archive, then those in memory.
     pub(crate) fn read<F: Fold>(
         &self,
         empty: F,
@@ -98,7 +97,7 @@ fn failed(error: impl std::fmt::Display) -> ApiError {
     ApiError::failed(format!("cannot read the archive: {error}"))
 }
 
-/// Gives the records of one port to a fold.
+/// Passes only the records of one port on to a fold.
 #[derive(Clone, Debug)]
 pub(crate) struct OfPort<F> {
     key: PortKey,
@@ -108,7 +107,7 @@ pub(crate) struct OfPort<F> {
 }
 
 impl<F> OfPort<F> {
-    /// Creates a fold for a port of this node. `None` if the name of the node is no host name.
+    /// Creates a fold for a port of this node. `None` if the name of the node is not a host name.
     pub(crate) fn new(key: PortKey, node: &str, fields: Vec<String>, fold: F) -> Option<Self> {
         Some(Self {
             key,
@@ -150,7 +149,6 @@ impl<F: Fold> Fold for OfPort<F> {
 /// Fields of port records that every value needs.
 pub(crate) const FIELDS: [&str; 4] = ["status", "mads", "rtt_ns", "saturated"];
 
-/// Returns the fields that metrics need.
 pub(crate) fn fields<'m>(
     metrics: impl IntoIterator<Item = &'m ibnet_analysis::metric::Metric>,
 ) -> Vec<String> {

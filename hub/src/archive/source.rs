@@ -1,8 +1,8 @@
-//! The readers of files and of JetStream for the archive.
+//! Reads files and JetStream for the archive.
 //!
-//! These inputs keep their lines, so nothing of them is lost while the hub does not run, or while the
-//! disk is full: the reader waits, and an acknowledgement or a saved position follows only when the
-//! lines before it are durable.
+//! These inputs keep their lines, so nothing is lost while the hub is stopped or the disk is full.
+//! The reader waits, and it acknowledges messages or saves a position only when the lines before it
+//! are durable.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,11 +16,11 @@ use crate::input::positions::Positions;
 use crate::input::{self, Input, Message, What};
 use crate::threads::Threads;
 
-/// Number of reports after which positions are saved. A report comes every second.
+/// Number of position reports between two saves. A report comes every second.
 const SAVE_EVERY: u32 = 5;
 
-/// Starts the reader of an input that keeps its lines. `consumer` is the name of the durable consumer
-/// of a JetStream stream.
+/// Starts the reader of an input that keeps its lines. `consumer` is the name of the durable
+/// consumer of a JetStream stream.
 ///
 /// # Errors
 /// Returns the error of the operating system.
@@ -69,8 +69,8 @@ fn positions_path(folder: &Path, pattern: &str) -> PathBuf {
     folder.join(format!("read-{hash:016x}.positions"))
 }
 
-/// Returns the positions of an earlier hub. If they cannot be read, all files are read again, and
-/// the archive drops the copies of their records.
+/// Returns the positions of an earlier hub. If they cannot be read, all files are read again; the
+/// archive drops the copies of their records.
 fn load(spool: &Spool, path: &Path) -> Positions {
     let loaded = Positions::load(path).map_err(|source| SpoolError::Read {
         path: path.to_owned(),
@@ -86,7 +86,7 @@ fn note(spool: &Spool, path: &Path, fault: Option<&SpoolError>) {
     spool.set_reader_fault(&path.display().to_string(), fault);
 }
 
-/// Adds lines to the spool, and saves the positions behind them.
+/// Adds lines to the spool, and then saves the positions after them.
 fn keep(messages: &Receiver<Message>, spool: &Spool, path: &Path) {
     let (mut saved, mut reports) = (None, 0_u32);
     for message in messages {
@@ -96,7 +96,8 @@ fn keep(messages: &Receiver<Message>, spool: &Spool, path: &Path) {
                 reports += 1;
                 if reports % SAVE_EVERY == 1 && saved.as_ref() != Some(&positions) {
                     spool.sync_when_possible();
-                    // Without it, the files are read again from their last positions.
+                    // After a failure here, the files are read again from their last
+                    // saved positions.
                     let written = positions.save(path).map_err(|source| SpoolError::Write {
                         path: path.to_owned(),
                         source,
@@ -107,7 +108,7 @@ fn keep(messages: &Receiver<Message>, spool: &Spool, path: &Path) {
                     }
                 }
             }
-            // The reader of the page reports the condition of the input.
+            // The reader for the web page reports the condition of the input.
             What::TooLong | What::Connected | What::Lost(_) | What::Failed(_) | What::Ended => {}
         }
     }

@@ -1,10 +1,9 @@
-//! Lines that are not in the archive yet: a folder of compressed files.
+//! The spool: lines that are not in the archive yet, in a folder of compressed files.
 //!
 //! Each batch of lines is one zstd frame with a checksum, written with one call, so a hub that is
-//! killed loses no batch that was written. The last frame of the last file can be torn after a loss
-//! of power. A file is removed when its records are in the archive. A file with a damaged frame is
-//! kept with another name. A file has a limited size, so that a large spool is packed in several
-//! runs.
+//! killed loses no written batch. A loss of power can tear the last frame of the last file. A file
+//! is removed once its records are in the archive; a file with a damaged frame is renamed and kept.
+//! The size of a file is limited, so that a large spool is packed in several runs.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
@@ -28,13 +27,13 @@ const LOCK: &str = ".lock";
 const PREFIX: &str = "lines-";
 const SUFFIX: &str = ".jsonl.zst";
 
-/// Level of zstd. The files live for minutes, so speed counts.
+/// Compression level of zstd. The files exist for minutes only, so speed counts.
 const LEVEL: i32 = 1;
 
-/// Size of a file in octets from which lines come into another file.
+/// Size in bytes from which lines go to the next file.
 const FILE: u64 = 64 << 20;
 
-/// Pause before another attempt of an input that waits.
+/// Pause before an input that can wait tries again.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Why the spool does not accept lines.
@@ -76,7 +75,7 @@ pub(crate) struct Spool {
     folder: PathBuf,
     most: u64,
     writer: Mutex<Writer>,
-    /// Held by the thread that makes lines durable.
+    /// Held while a thread makes lines durable.
     syncing: Mutex<()>,
     status: Arc<Shared>,
     /// The lock ends when the file is closed.
@@ -86,12 +85,12 @@ pub(crate) struct Spool {
 #[derive(Debug, Default)]
 struct Writer {
     open: Option<Open>,
-    /// Files that are complete, with their sizes. The oldest is the first.
+    /// Complete files with their sizes, oldest first.
     closed: Vec<(PathBuf, u64)>,
     /// Complete files that are not durable yet.
     unsynced: Vec<(PathBuf, Arc<File>)>,
     next: u64,
-    /// The last file of an earlier hub. Its last frame can be torn.
+    /// The last file of an earlier hub, whose last frame can be torn.
     torn: Option<PathBuf>,
 }
 
@@ -113,7 +112,7 @@ struct Open {
 }
 
 impl Spool {
-    /// Opens the spool of an archive. Files that are there wait to be packed.
+    /// Opens the spool of an archive. Files of an earlier hub wait to be packed.
     ///
     /// # Errors
     /// Returns an error if the folder cannot be written to, or if another hub uses it.
@@ -166,7 +165,6 @@ impl Spool {
         Ok(spool)
     }
 
-    /// Returns the folder.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
@@ -179,8 +177,8 @@ impl Spool {
     /// Adds lines.
     ///
     /// # Errors
-    /// Returns an error if the disk or the limit does not allow it. None of the lines are then in the
-    /// spool.
+    /// Returns an error if the disk fails or the limit is reached. None of the lines are then in
+    /// the spool.
     pub(crate) fn add(&self, lines: &[u8]) -> Result<(), SpoolError> {
         let failed = |path: &Path, source| SpoolError::Write {
             path: path.to_owned(),
@@ -188,7 +186,7 @@ impl Spool {
         };
         let mut text = std::borrow::Cow::Borrowed(lines);
         if lines.last().is_some_and(|octet| *octet != b'\n') {
-            // The next frame begins with another line.
+            // The last line may lack its line feed, and the next frame begins a new line.
             text.to_mut().push(b'\n');
         }
         let frame = frames::compressor(LEVEL)
@@ -226,7 +224,7 @@ impl Spool {
         let written = (&*open.file).write_all(&frame);
         if let Err(source) = written {
             let error = failed(&open.path, source);
-            // A part of a frame would hide the frames behind it.
+            // A partial frame would hide the frames after it.
             match open.file.set_len(open.octets) {
                 Ok(()) => writer.open = Some(open),
                 Err(_) => writer.close(open),
@@ -244,7 +242,7 @@ impl Spool {
         Ok(())
     }
 
-    /// Adds lines of an input that cannot wait. Counts them as lost if this is not possible.
+    /// Adds lines of an input that cannot wait. If this fails, the lines are counted as lost.
     pub(crate) fn offer(&self, lines: &[u8]) {
         let added = self.add(lines);
         if added.is_err() {
@@ -253,7 +251,7 @@ impl Spool {
         self.note(added);
     }
 
-    /// Adds lines of an input that can wait. Returns when they are in the spool.
+    /// Adds lines of an input that can wait. Returns once they are in the spool.
     pub(crate) fn add_when_possible(&self, lines: &[u8]) {
         loop {
             let added = self.add(lines);
@@ -266,7 +264,7 @@ impl Spool {
         }
     }
 
-    /// Makes all lines durable. Returns when this is done.
+    /// Makes all lines durable. Retries until it succeeds.
     pub(crate) fn sync_when_possible(&self) {
         loop {
             let synced = self.sync();
@@ -291,13 +289,13 @@ impl Spool {
     /// # Errors
     /// Returns the error of the disk.
     pub(crate) fn sync(&self) -> Result<(), SpoolError> {
-        // A second thread returns when its lines are durable too.
+        // A second caller returns when its lines are durable too.
         let _syncing = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
         let files = {
             let mut writer = self.lock();
             let mut files = std::mem::take(&mut writer.unsynced);
             if let Some(open) = writer.open.as_mut().filter(|open| !open.is_synced) {
-                // Lines that are added from now on are made durable the next time.
+                // Lines that arrive from here on are made durable the next time.
                 open.is_synced = true;
                 files.push((open.path.clone(), Arc::clone(&open.file)));
             }
@@ -317,8 +315,9 @@ impl Spool {
         })
     }
 
-    /// Returns the oldest files, with at most `most` octets if there are several. Closes the file that is
-    /// written if it is one of them. The files stay in the spool until they are [removed](Self::remove).
+    /// Returns the oldest files: at least one, and several only if they have at most `most` bytes
+    /// together. Closes the file that is being written if it is one of them. The files stay in the
+    /// spool until they are [removed](Self::remove).
     ///
     /// # Errors
     /// Returns the error of the disk.
@@ -348,8 +347,8 @@ impl Spool {
         })
     }
 
-    /// Returns the time in nanoseconds since 1970 at which the last line came into the oldest of the files
-    /// that are complete. `None` if there is none.
+    /// Returns the time in nanoseconds since 1970 at which the oldest complete file got its last
+    /// line. `None` if there is none.
     pub(crate) fn waiting_since(&self) -> Option<u64> {
         let path = self.lock().closed.first().map(|(path, _)| path.clone())?;
         written_ns(&path)
@@ -389,8 +388,8 @@ impl Spool {
         })
     }
 
-    /// Gives a file with damaged frames another name, so that it is not packed again. An earlier
-    /// file with this name stays.
+    /// Renames a file with damaged frames, so that it is not packed again. An existing file with
+    /// the new name is kept.
     ///
     /// # Errors
     /// Returns the error of the disk.
@@ -416,12 +415,10 @@ impl Spool {
         self.show(&writer);
     }
 
-    /// Sets or clears the fault of a reader.
     pub(super) fn set_reader_fault(&self, name: &str, fault: Option<String>) {
         self.status.lock().set_reader_fault(name, fault);
     }
 
-    /// Returns whether the spool is half full.
     pub(crate) fn is_half_full(&self) -> bool {
         self.lock().octets() > self.most / 2
     }
@@ -465,7 +462,7 @@ impl Writer {
     }
 }
 
-/// Octets of text that are read at once.
+/// Bytes of text that are read at once.
 const CHUNK: usize = 4 << 20;
 
 /// Reads the lines of a file of the spool, frame by frame.
@@ -475,7 +472,7 @@ pub(super) struct Lines {
     can_be_torn: bool,
     /// Number of damaged frames. Their lines are skipped.
     pub(super) damaged: u64,
-    /// Octets of a torn frame at the end.
+    /// Number of bytes of a torn frame at the end.
     pub(super) torn: usize,
 }
 

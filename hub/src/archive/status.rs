@@ -1,4 +1,4 @@
-//! The condition of the packing, as `health` shows it.
+//! The condition of the packing, as `health` reports it.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,12 +10,12 @@ use serde::Serialize;
 pub(crate) struct Status {
     /// Folder of the archive.
     pub(crate) folder: String,
-    /// Lines that arrived before this time are in the archive, in nanoseconds since 1970. `None`
+    /// Time in nanoseconds since 1970; all lines that arrived before it are in the archive. `None`
     /// before the first run.
     pub(crate) packed_ns: Option<u64>,
     /// Duration of the last run in nanoseconds.
     pub(crate) duration_ns: Option<u64>,
-    /// Number of records that were added since the start of the hub.
+    /// Number of records that were added since the hub started.
     pub(crate) added: u64,
     /// Number of records that the archive already had.
     pub(crate) copies: u64,
@@ -23,19 +23,19 @@ pub(crate) struct Status {
     pub(crate) malformed: u64,
     /// Number of damaged frames of the spool: batches of lines that are lost for the archive.
     pub(crate) damaged: u64,
-    /// Number of records that were not added, because their hour was removed from the archive.
+    /// Number of records that were not added, because retention had removed their hour.
     pub(crate) expired: u64,
-    /// Number of files that were removed, because of their age or the size of their table.
+    /// Number of files that retention removed, because of their age or the size of their table.
     pub(crate) files_removed: u64,
-    /// Number of rows that were written into the archive, with those that were written again.
+    /// Number of rows that were written into the archive, including rewritten ones.
     pub(crate) written: u64,
-    /// Size of the spool in octets: the lines that wait to be packed.
+    /// Size of the spool in bytes: the lines that wait to be packed.
     pub(crate) spool_octets: u64,
-    /// Largest size of the spool in octets.
+    /// Largest size of the spool in bytes.
     pub(crate) spool_max_octets: u64,
-    /// Free space of the disk of the archive in octets. `None` if it is not known.
+    /// Free space of the disk of the archive in bytes. `None` if it is not known.
     pub(crate) free_octets: Option<u64>,
-    /// Number of lines that did not reach the spool.
+    /// Number of lines that could not be added to the spool.
     pub(crate) lines_lost: u64,
     /// Why the spool does not accept lines, why the last run failed, or why lines wait too long.
     pub(crate) error: Option<String>,
@@ -53,14 +53,14 @@ struct Faults {
     backlog: Option<String>,
 }
 
-/// The part of the packing that failed or works again.
+/// A part of the packing that can fail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Part {
     /// Writing lines to the spool.
     Spool,
     /// Packing the spool into the archive.
     Packing,
-    /// Time for which lines wait, and space on the disk.
+    /// Waiting lines, and free space on the disk.
     Backlog,
 }
 
@@ -77,7 +77,7 @@ impl Shared {
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Status> {
-        // A panic of another thread leaves numbers that are still valid.
+        // After a panic of another thread, the numbers are still valid.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -99,7 +99,6 @@ impl Status {
         ]
     }
 
-    /// Sets or clears the fault of a part.
     pub(crate) fn set_fault(&mut self, part: Part, fault: Option<String>) {
         match part {
             Part::Spool => self.faults.spool = fault,
@@ -109,8 +108,8 @@ impl Status {
         self.error = self.faults().into_iter().flatten().next();
     }
 
-    /// Sets or clears the fault of a reader: that of a stream has the name of its consumer, that of
-    /// files the path of their positions.
+    /// Sets or clears the fault of a reader. A stream reader is named by its consumer, a file
+    /// reader by the path of its positions.
     pub(crate) fn set_reader_fault(&mut self, name: &str, fault: Option<String>) {
         match fault {
             Some(fault) => drop(self.faults.readers.insert(name.to_owned(), fault)),

@@ -1,7 +1,8 @@
-//! The reader of a JetStream stream for the archive: a durable consumer. The server keeps a message
-//! until its records are durable in the spool. A consumer that is gone, for example because a user
-//! deleted it, is created again, and delivers the whole stream: the archive stores each record
-//! once.
+//! Reads a JetStream stream for the archive through a durable consumer.
+//!
+//! The server keeps a message until its records are durable in the spool. If the consumer is gone,
+//! for example because a user deleted it, the hub creates it again and gets the whole stream once
+//! more; the archive stores each record only once.
 
 use std::io;
 use std::sync::Arc;
@@ -16,10 +17,10 @@ use crate::input::nats::{self, Batch};
 use crate::input::{self, NatsInput};
 use crate::threads::Threads;
 
-/// Octets of messages that are acknowledged together.
+/// Bytes of messages that are acknowledged together.
 const OCTETS: usize = 16 << 20;
 
-/// Pause before another attempt.
+/// Pause before the next attempt.
 const PAUSE: Duration = Duration::from_secs(2);
 
 /// Starts the thread.
@@ -71,7 +72,7 @@ fn name(consumer: &str, subject: &str) -> String {
 
 /// Reads until an error, and returns it.
 async fn run(input: &NatsInput, name: &str, spool: &Arc<Spool>, is_failing: &mut bool) -> String {
-    // The reader of the page reports the condition of the server.
+    // The reader for the web page reports the condition of the server.
     let (senders, _) = input::queue(1);
     let opened = async {
         let client = nats::connect(input, &senders[0]).await?;
@@ -99,7 +100,7 @@ async fn run(input: &NatsInput, name: &str, spool: &Arc<Spool>, is_failing: &mut
             lines.add(&message.payload);
         }
         let of_thread = Arc::clone(spool);
-        // The connection stays alive while the disk is full.
+        // A blocking thread, so that the connection stays alive while the disk is full.
         let kept = tokio::task::spawn_blocking(move || {
             of_thread.add_when_possible(&lines.0);
             of_thread.sync_when_possible();

@@ -1,9 +1,9 @@
-//! Who may use the hub.
+//! Decides who may use the hub.
 //!
 //! - Without a password, the `Host` header must be a loopback name. This protects against DNS
-//!   rebinding: a hostile web site can make its own name resolve to the loopback address, but the
+//!   rebinding: a hostile web site can let its own name resolve to the loopback address, but the
 //!   browser then sends the name of the site.
-//! - The `Origin` header, if there is one, must be the origin of the page itself. Browsers do not
+//! - The `Origin` header, if present, must be the origin of the web page itself. Browsers do not
 //!   restrict WebSocket connections to the same origin, so the server has to.
 //! - With a password, each request needs it: HTTP basic authentication with the user `ibnet`, or
 //!   `Authorization: Bearer`. The comparison takes the same time for each wrong password.
@@ -19,7 +19,8 @@ use axum::response::{IntoResponse, Response};
 
 use crate::query::error::ApiError;
 
-/// Everything comes from the hub itself, and no other page can contain this page.
+/// Content security policy: everything comes from the hub itself, and no other page can embed
+/// this one.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; \
                       font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
@@ -42,8 +43,8 @@ const HEADERS: [(HeaderName, &str); 6] = [
 /// Returns whether the value of an `Authorization` header has the password.
 pub(crate) type Authorizes<'a> = &'a dyn Fn(Option<&str>) -> bool;
 
-/// Returns the response to a request that is refused, or `None` for other requests. `authorizes` is
-/// `None` without a password. `scheme` is that of the page: `http` or `https`.
+/// Returns the response that refuses a request, or `None` for an accepted request. `authorizes` is
+/// `None` without a password. `scheme` is that of the web page: `http` or `https`.
 pub(crate) fn refusal(
     method: &Method,
     headers: &HeaderMap,
@@ -116,7 +117,6 @@ pub(crate) fn refusal(
     None
 }
 
-/// Adds the headers of every response.
 pub(crate) fn add_headers(mut response: Response) -> Response {
     for (name, value) in HEADERS {
         response

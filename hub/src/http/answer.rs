@@ -1,4 +1,4 @@
-//! Answers of the interface: JSON, octets, and errors with a reason.
+//! Answers of the API: JSON, bytes, and errors with a reason.
 
 use std::io::Write;
 
@@ -14,10 +14,10 @@ use serde::Serialize;
 
 use crate::query::error::ApiError;
 
-/// A smaller answer is not compressed.
+/// Min size in bytes of an answer that is compressed.
 const COMPRESSED_FROM: usize = 2048;
 
-/// Seconds after which a client with too many requests can try again.
+/// Seconds after which a client that sent too many requests may try again.
 const RETRY_SECONDS: &str = "5";
 
 impl IntoResponse for ApiError {
@@ -38,7 +38,7 @@ impl IntoResponse for ApiError {
     }
 }
 
-/// A successful answer that is not compressed yet.
+/// A successful answer, before compression.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
     content_type: &'static str,
@@ -46,7 +46,6 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// Makes JSON.
     pub(crate) fn json(value: &impl Serialize) -> Result<Self, ApiError> {
         let body = serde_json::to_vec(value)
             .map_err(|error| ApiError::failed(format!("cannot write the answer: {error}")))?;
@@ -56,7 +55,6 @@ impl Answer {
         })
     }
 
-    /// Makes an answer of octets.
     pub(crate) const fn octets(body: Vec<u8>) -> Self {
         Self {
             content_type: "application/octet-stream",
@@ -64,7 +62,7 @@ impl Answer {
         }
     }
 
-    /// Makes a response. Compresses it if the client accepts this.
+    /// Converts the answer to a response, compressed if the client accepts that.
     pub(crate) fn respond(self, headers: &HeaderMap) -> Response {
         let is_compressed = self.body.len() >= COMPRESSED_FROM && accepts_gzip(headers);
         let body = if is_compressed {
@@ -84,7 +82,6 @@ impl Answer {
     }
 }
 
-/// Returns whether the client accepts gzip.
 pub(crate) fn accepts_gzip(headers: &HeaderMap) -> bool {
     let accepted = headers
         .get(header::ACCEPT_ENCODING)
@@ -96,7 +93,6 @@ pub(crate) fn accepts_gzip(headers: &HeaderMap) -> bool {
     })
 }
 
-/// Compresses octets.
 pub(crate) fn gzip(octets: &[u8], level: Compression) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), level);
     // Writing to a Vec cannot fail.

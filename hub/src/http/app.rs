@@ -1,4 +1,4 @@
-//! The state that all handlers share, and the threads that compute answers.
+//! State shared by all handlers, and the threads that compute answers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::query::evaluated::Evaluations;
 use crate::query::groups::Passes;
 use crate::state::Hub;
 
-/// Largest number of clients of the stream of slots.
+/// Max number of clients of the slot stream.
 pub(crate) const CLIENTS: usize = 256;
 
 /// State of all handlers.
@@ -26,7 +26,7 @@ pub(crate) struct App {
     pub(crate) passes: Arc<Passes>,
     pub(crate) places: Places,
     pub(crate) clients: Arc<Semaphore>,
-    /// Time in which a client of the stream must accept a message.
+    /// Time within which a client of the slot stream must accept a message.
     pub(crate) send_timeout: Duration,
     pub(crate) access: Access,
 }
@@ -35,7 +35,6 @@ pub(crate) struct App {
 pub(crate) type Answered = Result<Response, ApiError>;
 
 impl App {
-    /// Creates the state of all handlers.
     pub(crate) fn new(hub: Arc<Hub>, access: Access) -> Self {
         Self {
             hub,

@@ -1,4 +1,4 @@
-//! The files of the page, which are part of the program.
+//! The files of the web page, which are embedded in the program.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -26,7 +26,7 @@ struct Asset {
 /// The files with their compressed forms.
 static ASSETS: LazyLock<BTreeMap<&str, Asset>> = LazyLock::new(|| {
     let asset = |(url, content_type, content): &(&'static str, &'static str, &'static [u8])| {
-        // Files change only with the program, so a checksum of the content is sufficient.
+        // Files change only with the program, so a CRC of the content is a sufficient ETag.
         let mut checksum = flate2::Crc::new();
         checksum.update(content);
         let etag = format!("\"{:08x}-{}\"", checksum.sum(), content.len());
@@ -41,7 +41,7 @@ static ASSETS: LazyLock<BTreeMap<&str, Asset>> = LazyLock::new(|| {
     FILES.iter().map(asset).collect()
 });
 
-/// Returns a file of the page, or `None` if there is no such file.
+/// Returns a file of the web page, or `None` if there is no such file.
 pub(crate) fn find(url: &str, headers: &HeaderMap) -> Option<Response> {
     let asset = ASSETS.get(url)?;
     let is_known = headers.get(IF_NONE_MATCH) == Some(&asset.etag);

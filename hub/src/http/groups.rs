@@ -1,4 +1,4 @@
-//! Groups of hosts.
+//! Handlers for groups of hosts.
 
 use axum::extract::{Path, RawQuery, State};
 use axum::http::HeaderMap;
@@ -11,7 +11,7 @@ use super::places::Weight;
 use super::values::kept_range;
 use crate::query::groups;
 
-/// Why the list is empty without a group.
+/// Reason for an empty list if no group is configured.
 const NO_GROUP: &str =
     "the configuration of the hub has no group; set the key groups, or give --group";
 
@@ -45,7 +45,7 @@ pub(crate) async fn one(
     let passes = app.passes.clone();
     let has_range = params.one("from")?.is_some() || params.one("to")?.is_some();
     let range = params.range(kept_range(&app.hub))?;
-    // Without a range, the answer describes the last minutes.
+    // Without a range, the answer covers the last minutes.
     let weight = if has_range {
         Weight::of_all_ports(&app.hub, range)
     } else {

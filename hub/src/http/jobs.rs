@@ -1,4 +1,4 @@
-//! Jobs.
+//! Handlers for jobs.
 
 use axum::extract::{Path, RawQuery, State};
 use axum::http::HeaderMap;
@@ -14,14 +14,14 @@ use crate::jobs::SourceState;
 use crate::query::error::wrong;
 use crate::query::jobs::{self, Filter, JobRow};
 
-/// Why the list is empty without a source.
+/// Reason for an empty list if no source is configured.
 const NO_SOURCE: &str = "the configuration of the hub has no source of jobs; set the key jobs";
 
 #[derive(Serialize)]
 struct JobRows {
     #[serde(flatten)]
     rows: Rows<JobRow>,
-    /// Number of jobs that run, and of all jobs of the table.
+    /// Number of running jobs, and of all jobs in the table.
     running: usize,
     known: usize,
     #[serde(flatten)]
@@ -90,7 +90,7 @@ pub(crate) async fn one(
     let evaluations = app.evaluations.clone();
     let has_range = params.one("from")?.is_some() || params.one("to")?.is_some();
     let range = params.range(kept_range(&app.hub))?;
-    // Without a range, the answer describes the whole job.
+    // Without a range, the answer covers the whole job.
     app.compute_at(Weight::of_all_ports(&app.hub, range), headers, move |hub| {
         Answer::json(&jobs::one(
             hub,

@@ -20,13 +20,13 @@ use crate::query::managers::{self, ManagerRow};
 use crate::query::ports::{self, Search};
 use crate::state::Hub;
 
-/// Time range of links, trees and errors if a request has none.
+/// Default time range of links, trees and errors.
 const USUAL_NS: u64 = 60_000_000_000;
 
-/// Number of congestion trees if a request has no `top`. Each tree has a row for each victim.
+/// Default number of congestion trees. Each tree has a row for each victim.
 const USUAL_TREES: usize = 100;
 
-/// Number of rows of events and ports if a request has no limit, and the largest limit.
+/// Default number of rows of events and ports, and the max limit.
 const USUAL_LIMIT: usize = 500;
 const MOST_ROWS: usize = 100_000;
 
@@ -35,7 +35,7 @@ pub(super) struct Rows<R> {
     pub(super) from_ns: u64,
     pub(super) to_ns: u64,
     pub(super) rows: Vec<R>,
-    /// Why the list is empty.
+    /// Reason for an empty list.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) reason: Option<&'static str>,
 }
@@ -56,7 +56,7 @@ fn range(hub: &Hub, params: &Params) -> Result<(u64, u64), ApiError> {
     let last = state.newest_ns() / interval_ns * interval_ns;
     drop(state);
     let (from, to) = params.range((last.saturating_sub(USUAL_NS), last))?;
-    // Without `from`, the range has the usual length also if it ends earlier.
+    // Without `from`, the range keeps the default length even if it ends earlier.
     let from = if params.one("from")?.is_none() {
         to.saturating_sub(USUAL_NS)
     } else {
@@ -123,7 +123,7 @@ pub(crate) async fn trees(
         let found = evaluations.find(hub, range)?;
         let mut trees = found.trees(limits, top);
         if params.one("to")?.is_none() {
-            // The next slots usually show the root.
+            // An unclear cause of a recent tree is usually settled by the next slots.
             let settled = found.range.1.saturating_sub(2 * interval_ns(hub));
             trees.retain(|tree| tree.why != RootCause::Unclear || tree.since_ns < settled);
         }
@@ -178,7 +178,7 @@ pub(crate) async fn events(
     let port = params.parsed::<u8>("port", "a port number")?.map(PortNum);
     let limit = limit(&params)?;
     app.compute(headers, move |hub| {
-        // Events of the hub have the time of its own clock, so the end is open.
+        // Events of the hub are timed by its own clock, so the end is open.
         let range = params.range((0, u64::MAX))?;
         let filter = Filter {
             from: range.0,
@@ -263,7 +263,7 @@ pub(crate) async fn sm(
     let limit = limit(&params)?;
     app.compute(headers, move |hub| {
         let (first, last) = kept_range(hub);
-        // Events have the times of other clocks than records, so the end is open.
+        // Events can be timed by other clocks than records, so the end is open.
         let range = params.range((0, u64::MAX))?;
         let mut found = managers::find(hub, range);
         found.events.truncate(limit);

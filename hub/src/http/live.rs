@@ -1,7 +1,7 @@
-//! The stream of slots: one WebSocket message for each slot.
+//! The slot stream: one WebSocket message for each slot.
 //!
-//! A client always gets the newest frame. If it reads slowly, it gets fewer frames, and the first
-//! frame after a gap has the flag [`GAP`]. The hub never waits for a client.
+//! A client always gets the newest frame. A slow client gets fewer frames, and the first frame
+//! after a gap has the flag [`GAP`]. The hub never waits for a client.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,22 +16,22 @@ use crate::live::METRICS;
 use crate::live::frame::{Frame, GAP, PARTIAL};
 use crate::state::Hub;
 
-/// Largest message of a client in octets.
+/// Max size of a client's message in bytes.
 pub(crate) const LONGEST_MESSAGE: usize = 4096;
 
-/// Request of a client for metrics.
+/// A client's request for metrics.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Subscription {
     metrics: Vec<String>,
 }
 
-/// First message, and the message after each change of the topology.
+/// First message of the stream, sent again after each change of the topology.
 #[derive(Serialize)]
 struct Head<'a> {
     generation: u32,
     metrics: Vec<&'a str>,
-    /// Value of the number 64000 of each metric.
+    /// For each metric, the value that the number 64000 stands for.
     scales: Vec<f64>,
     interval_ns: u64,
     last_slot: u64,
@@ -44,7 +44,7 @@ pub(crate) async fn serve(mut socket: WebSocket, hub: &Hub, send_timeout: Durati
     if stream(&mut socket, hub, &mut frames, &mut next, send_timeout).await {
         return;
     }
-    // The frames that a slow client missed before it was disconnected.
+    // Frames that a slow client missed before it was disconnected count too.
     let newest = frames.borrow().as_ref().map(|frame| frame.number);
     if let (Some(newest), Some(next)) = (newest, next) {
         hub.add_dropped((newest + 1).saturating_sub(next));
@@ -54,8 +54,8 @@ pub(crate) async fn serve(mut socket: WebSocket, hub: &Hub, send_timeout: Durati
 /// The newest frame.
 type Frames = watch::Receiver<Option<Arc<Frame>>>;
 
-/// Sends each newest frame until the client disconnects. `next` becomes the number of the frame after
-/// the last one that was sent. Returns false if the client did not accept a message in time.
+/// Sends the newest frame each time until the client disconnects. `next` becomes the number of the
+/// frame after the last one sent. Returns false if the client did not accept a message in time.
 async fn stream(
     socket: &mut WebSocket,
     hub: &Hub,
@@ -71,7 +71,7 @@ async fn stream(
                 Some(Ok(Message::Text(text))) => match subscribed(&text) {
                     Ok(wanted) => {
                         (metrics, generation) = (Some(wanted), None);
-                        // The newest frame is sent at once.
+                        // The client gets the newest frame at once.
                         frames.mark_changed();
                     }
                     Err(reason) => {
@@ -106,7 +106,7 @@ async fn stream(
                 let message = encoded(&frame, wanted, &mut last_slot);
                 hub.add_dropped(next.map_or(0, |next| frame.number.saturating_sub(next)));
                 *next = Some(frame.number + 1);
-                // A client that is slow must not keep an old frame in memory.
+                // Otherwise a slow client would keep an old frame in memory.
                 drop(frame);
                 if !send(socket, message, send_timeout).await {
                     return false;

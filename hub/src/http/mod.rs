@@ -1,20 +1,20 @@
-//! The HTTP server: the page, the interface for programs, and the stream of slots.
+//! The HTTP server: the web page, the API, and the slot stream.
 //!
 //! | module | contents |
 //! |---|---|
 //! | [`server`] | connections and their limits |
 //! | [`access`] | who may connect: host name, origin, password |
-//! | [`routes`] | the addresses of the interface |
+//! | [`routes`] | the addresses of the API |
 //! | [`values`] | health, topology, and values over time |
 //! | [`lists`] | links, trees, errors, events, ports, samplers |
 //! | [`groups`] | groups of hosts |
 //! | [`jobs`] | jobs |
 //! | [`app`] | state that all handlers share |
-//! | [`places`] | the places of short and of long queries |
+//! | [`places`] | limits how many queries run at the same time |
 //! | [`params`] | parameters of a request |
-//! | [`answer`] | JSON, octets and errors |
-//! | [`live`] | the stream of slots |
-//! | [`assets`] | the files of the page |
+//! | [`answer`] | JSON, bytes and errors |
+//! | [`live`] | the slot stream |
+//! | [`assets`] | the files of the web page |
 
 pub(crate) mod access;
 pub(crate) mod answer;

@@ -1,4 +1,4 @@
-//! Parameters of a request.
+//! Parses the parameters of a request.
 
 use std::str::FromStr;
 
@@ -7,15 +7,15 @@ use ibnet_record::types::{Guid, PortNum, Printable};
 
 use crate::query::error::{ApiError, wrong};
 
-/// Largest length of a query in octets.
+/// Max length of a query string in bytes.
 const LONGEST: usize = 8192;
 
-/// The parameters of a request, in their order.
+/// The parameters of a request in their order.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Params(Vec<(String, String)>);
 
 impl Params {
-    /// Parses a query. Only the names in `known` are accepted.
+    /// Parses a query string. Only the names in `known` are accepted.
     pub(crate) fn parse(query: Option<&str>, known: &[&str]) -> Result<Self, ApiError> {
         let query = query.unwrap_or_default();
         if query.len() > LONGEST {
@@ -41,7 +41,6 @@ impl Params {
         )))
     }
 
-    /// Returns all values of a parameter.
     pub(crate) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         self.0
             .iter()
@@ -49,7 +48,8 @@ impl Params {
             .map(|(_, value)| value.as_str())
     }
 
-    /// Returns the value of a parameter. It can be given once. An empty value means "not given".
+    /// Returns the value of a parameter, which can be given only once. An empty value means
+    /// "not given".
     pub(crate) fn one(&self, name: &str) -> Result<Option<&str>, ApiError> {
         let mut values = self
             .0
@@ -66,7 +66,7 @@ impl Params {
         }
     }
 
-    /// Returns the value of a parameter as a number or another type. `expected` describes it.
+    /// Returns the parsed value of a parameter. `expected` describes it.
     pub(crate) fn parsed<T: FromStr>(
         &self,
         name: &str,

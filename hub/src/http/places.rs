@@ -1,7 +1,7 @@
-//! The places of queries on the threads for blocking work.
+//! Limits how many queries run at the same time on the threads for blocking work.
 //!
-//! A short query waits only for other short queries. Long queries use one place at a time, so that
-//! they do not delay the live pages of other clients.
+//! A running query holds a *place*. A short query waits only for other short queries. Long queries
+//! share a single place, so that they do not delay the live pages of other clients.
 
 use std::sync::Arc;
 
@@ -10,17 +10,16 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::query::error::ApiError;
 use crate::state::Hub;
 
-/// Number of queries that are computed at the same time. Further queries wait.
+/// Max number of queries that run at the same time. Further queries wait.
 const QUERIES: usize = 2;
 
-/// Number of long queries among them.
+/// Max number of long queries among them.
 const LONG_QUERIES: usize = 1;
 
-/// A query with a time range up to this length is short: the page asks for such ranges all the time.
+/// A query over at most this time is short, because the web page sends such queries all the time.
 const SHORT_NS: u64 = 6 * 60_000_000_000;
 
-/// A query of the records in memory is short up to this number of records. A thread reads them in
-/// about a second.
+/// A query of at most this many records in memory is short. A thread reads them in about a second.
 const SHORT_RECORDS: u64 = 1_000_000;
 
 /// How much a query reads.
@@ -68,7 +67,7 @@ pub(crate) struct Places {
     long: Arc<Semaphore>,
 }
 
-/// The place of a query. It becomes free when it is dropped.
+/// A query's place, which becomes free on drop.
 #[derive(Debug)]
 pub(crate) struct Place {
     _all: OwnedSemaphorePermit,

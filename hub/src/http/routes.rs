@@ -1,4 +1,4 @@
-//! The addresses of the interface. `docs/hub.md` and `hub/openapi.json` describe them.
+//! The addresses of the API. `docs/hub.md` and `hub/openapi.json` describe them.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use super::{access, assets, groups, jobs, lists, live, values};
 use crate::query::error::ApiError;
 use crate::state::Hub;
 
-/// Addresses of the interface, without the prefix `/api/v1`.
+/// Addresses of the API, without the prefix `/api/v1`.
 #[cfg(test)]
 pub(crate) const ADDRESSES: [&str; 18] = [
     "/errors",
@@ -42,12 +42,12 @@ pub(crate) const ADDRESSES: [&str; 18] = [
     "/trees",
 ];
 
-/// Returns all routes.
+/// Returns all routes, with a new state.
 pub(crate) fn router(hub: Arc<Hub>, access: Access) -> Router {
     router_of(App::new(hub, access))
 }
 
-/// Returns all routes of a state.
+/// Returns all routes with this state.
 pub(super) fn router_of(app: App) -> Router {
     let api = Router::new()
         .route("/errors", get(lists::errors))
@@ -144,7 +144,7 @@ async fn no_such_address(uri: Uri) -> ApiError {
     ))
 }
 
-/// Returns a file of the page.
+/// Returns a file of the web page.
 async fn page(method: Method, uri: Uri, headers: HeaderMap) -> Response {
     let found = assets::find(uri.path(), &headers);
     let mut response = found.unwrap_or_else(|| {

@@ -1,4 +1,4 @@
-//! Connections and their limits.
+//! Accepts connections and limits them.
 
 use std::io;
 use std::net::SocketAddr;
@@ -14,11 +14,12 @@ use ibnet::metrics::Secrets;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 
-/// Time in which a client of the stream of slots must accept a message, and any client some octets.
-/// Then the connection is closed.
+/// Time within which a client of the slot stream must accept a message, and any client at least
+/// some bytes. Otherwise the connection is closed.
 pub(crate) const SEND: Duration = Duration::from_secs(30);
 
-/// Numbers and time limits of connections. The stream of slots and large answers can take any time.
+/// Limits for the number and the duration of connections. The slot stream and large answers may
+/// take any time.
 const LIMITS: Limits = Limits {
     newcomers: 128,
     members: 512,
@@ -26,13 +27,13 @@ const LIMITS: Limits = Limits {
     member_timeout: None,
 };
 
-/// Time in which the header of a request must arrive.
+/// Time within which the header of a request must arrive.
 const HEADER: Duration = Duration::from_secs(10);
 
-/// Largest size of a request in octets.
+/// Max size of a request in bytes.
 const LONGEST_REQUEST: usize = 16 << 10;
 
-/// Pause after a failed accept, such as when no descriptors are left.
+/// Pause after a failed accept, for example when no file descriptors are left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 
 /// Certificate and password, shared by all connections.
@@ -40,12 +41,11 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 pub(crate) struct Access(Arc<Mutex<Secrets>>);
 
 impl Access {
-    /// Creates the access control.
     pub(crate) fn new(secrets: Secrets) -> Self {
         Self(Arc::new(Mutex::new(secrets)))
     }
 
-    /// Locks the secrets. They stay valid if a thread panics.
+    /// Locks the secrets. They stay valid even if a thread panics.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Secrets> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -56,12 +56,11 @@ pub(crate) struct Server {
     listener: TcpListener,
     local: SocketAddr,
     access: Access,
-    /// Time after which a client that accepts no octets is disconnected.
+    /// Time after which a client that accepts no bytes is disconnected.
     pub(crate) send_timeout: Duration,
 }
 
 impl Server {
-    /// Binds the address.
     pub(crate) async fn bind(listen: SocketAddr, secrets: Secrets) -> io::Result<Self> {
         let listener = TcpListener::bind(listen).await?;
         let local = listener.local_addr()?;
@@ -73,12 +72,10 @@ impl Server {
         })
     }
 
-    /// Returns the bound address.
     pub(crate) const fn address(&self) -> SocketAddr {
         self.local
     }
 
-    /// Returns the access control.
     pub(crate) fn access(&self) -> Access {
         self.access.clone()
     }
@@ -105,9 +102,9 @@ impl Server {
     }
 }
 
-/// Lets the kernel close a connection whose client accepts no octets. A time limit of each write
-/// would also close those of slow clients: a write goes on only when a third of a large buffer is
-/// free.
+/// Lets the kernel close a connection whose client accepts no bytes. A time limit for each
+/// write would also hit slow clients, because a write continues only when a third of a large
+/// buffer is free.
 fn set_send_timeout(stream: &TcpStream, send_timeout: Duration) {
     let timeout_ms = u32::try_from(send_timeout.as_millis()).unwrap_or(u32::MAX);
     if let Err(error) = rustix::net::sockopt::set_tcp_user_timeout(stream, timeout_ms) {
@@ -116,7 +113,8 @@ fn set_send_timeout(stream: &TcpStream, send_timeout: Duration) {
 }
 
 async fn handle(stream: TcpStream, router: Router, access: &Access) {
-    // A frame is sent at once. Without this option, its last packet waits for an acknowledgement.
+    // Sends a frame at once. Without this option, its last packet would wait for an
+    // acknowledgement.
     let _ = stream.set_nodelay(true);
     let tls = {
         let mut secrets = access.lock();
@@ -138,7 +136,7 @@ async fn serve_http(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static
     http.timer(TokioTimer::new())
         .header_read_timeout(HEADER)
         .max_buf_size(LONGEST_REQUEST);
-    // Clients that disconnect are not logged.
+    // Disconnects are not logged.
     let _ = http
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router))
         .with_upgrades()

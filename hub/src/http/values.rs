@@ -1,4 +1,4 @@
-//! Health, topology, and values over time.
+//! Handlers for health, topology, and values over time.
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -23,8 +23,8 @@ use crate::store::{Counts, Kept};
 
 #[derive(Serialize)]
 struct Health {
-    /// `ok`, `waiting` before the first slot, `silent` if no sampler sends records, or `behind` if records wait
-    /// for the hub.
+    /// `ok`, `waiting` before the first slot, `silent` if no sampler sends records, or `behind` if
+    /// the hub processes records too slowly.
     status: &'static str,
     version: &'static str,
     fabric: String,
@@ -32,7 +32,7 @@ struct Health {
     simulated: bool,
     /// Time of the answer in nanoseconds since 1970.
     now_ns: u64,
-    /// Time for which lines wait until they are processed.
+    /// Time for which lines wait before they are processed.
     lag_ns: u64,
     records: u64,
     samplers: usize,
@@ -41,7 +41,7 @@ struct Health {
     last_ts: u64,
     interval_ns: u64,
     generation: u32,
-    /// Clients of the stream of slots, and the frames that slow clients missed.
+    /// Clients of the slot stream, and the frames that slow clients missed.
     clients: usize,
     frames_dropped: u64,
     kept: Kept,
@@ -49,7 +49,7 @@ struct Health {
     archive: Option<Status>,
     counts: Counts,
     inputs: Vec<InputState>,
-    /// Metrics of the heat map. Those with `live` are also in the frames.
+    /// Metrics of the heat map. Those with `live` are also in the frames of the slot stream.
     metrics: &'static [HeatMetric],
 }
 
@@ -146,7 +146,7 @@ struct NamedSeries {
 struct AllSeries {
     from_ns: u64,
     to_ns: u64,
-    /// Times and values of the only series. Absent with several series.
+    /// Times and values if there is a single series. Absent with several series.
     #[serde(skip_serializing_if = "Option::is_none")]
     t: Option<Vec<u64>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -227,7 +227,6 @@ pub(crate) fn kept_range(hub: &Hub) -> (u64, u64) {
     )
 }
 
-/// Parses the metric of a heat map.
 fn heat_metric(name: Option<&str>) -> Result<HeatMetric, ApiError> {
     let name = name.unwrap_or("xmit_utilization");
     let found = heat::METRICS

@@ -1,4 +1,4 @@
-//! Files compressed by zstd, read frame by frame, also while frames are appended.
+//! Reads zstd files frame by frame, even while frames are appended.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -10,34 +10,34 @@ use super::lines::Splitter;
 use super::positions::Mark;
 use super::{READ, Sender, Stopped};
 
-/// Number of first octets that show whether a file is compressed by zstd.
+/// Number of bytes at the start of a file that show whether it is a zstd file.
 pub(super) const MAGIC: usize = 4;
 
-/// Returns whether a file with these first octets, [`MAGIC`] or fewer, can be compressed by zstd.
-/// It begins with a frame (RFC 8878, 3.1.1) or with a frame that decoders skip, as `pzstd` writes
-/// it (3.1.2).
+/// Returns whether a file with these first bytes, [`MAGIC`] or fewer, can be a zstd file. It begins
+/// with a frame (RFC 8878, 3.1.1) or with a skippable frame, as `pzstd` writes it (3.1.2).
 pub(super) fn is_frame(start: &[u8]) -> bool {
     let is_skippable =
         |(first, rest): (&u8, &[u8])| first & 0xf0 == 0x50 && [0x2a, 0x4d, 0x18].starts_with(rest);
     [0x28, 0xb5, 0x2f, 0xfd].starts_with(start) || start.split_first().is_some_and(is_skippable)
 }
 
-/// How far files without compression were read, by the checksum of their first lines. A compressed
-/// file with the same first line is a copy of what was read, and can have more. The first line of a
-/// file has a time in nanoseconds, so two samplers do not write the same one.
+/// How far uncompressed files were read, by the checksum of their first line. A compressed file
+/// with the same first line is a copy of what was read, possibly with more text. First lines
+/// identify files, because they have a time in nanoseconds and two samplers do not write the
+/// same one.
 #[derive(Debug, Default)]
 pub(super) struct Originals {
-    /// With the number of the last change.
+    /// Marks by checksum, each with the number of its last change.
     marks: BTreeMap<u32, (u64, Mark)>,
     changes: u64,
 }
 
 impl Originals {
-    /// Number of files. The one that did not change for the longest time is dropped: its compressed
-    /// form is then read again.
+    /// Max number of files. Beyond it, the file that has not changed for the longest time is
+    /// dropped, and its compressed form is then read again.
     const MOST: usize = 10_000;
 
-    /// Notes how far a file was read. `first` is the checksum of its first line.
+    /// Records how far a file was read. `first` is the checksum of its first line.
     pub(super) fn add(&mut self, first: u32, mark: Mark) {
         let known = self.marks.get(&first).map_or(0, |(_, mark)| mark.octets);
         if mark.length == 0 || mark.octets <= known {
@@ -61,7 +61,7 @@ impl Originals {
     }
 }
 
-/// Returns the checksum of the first line of a file without compression, if the line is complete.
+/// Returns the checksum of the first line of an uncompressed file, if the line is complete.
 pub(super) fn first_line(file: &File) -> Option<u32> {
     /// A record has at most 16 KiB.
     const LONGEST: usize = 64 << 10;
@@ -73,32 +73,32 @@ pub(super) fn first_line(file: &File) -> Option<u32> {
     is_text.then(|| crc32fast::hash(&octets[..end]))
 }
 
-/// Whether the text of a compressed file was read before its compression.
+/// Whether the text of a compressed file had been read before it was compressed.
 #[derive(Debug, Default)]
 enum Origin {
     /// The first line is not complete yet.
     #[default]
     Unknown,
-    /// The text up to the mark was probably read. The octets of the checksum show whether it was.
+    /// The text up to the mark was probably read. The checksum of its bytes confirms it.
     Read {
         mark: Mark,
         skipped: u64,
         crc: crc32fast::Hasher,
     },
-    /// The next text was not read.
+    /// The text that follows has not been read.
     New,
 }
 
 /// How far a compressed file was read.
 #[derive(Debug, Default)]
 pub(super) struct Place {
-    /// Compressed octets of the frames that were read.
+    /// Compressed bytes of the frames that were read.
     octets: u64,
-    /// The mark of these octets.
+    /// The mark at these bytes.
     mark: Mark,
-    /// Octets of the text of the next frame that were read. The frame is not complete yet.
+    /// Bytes of text already read from the next frame, which is not complete yet.
     of_frame: u64,
-    /// Mark of the compressed octets before the first line that is not complete.
+    /// Mark at the compressed bytes before the first incomplete line.
     pub(super) durable: Mark,
     origin: Origin,
     splitter: Splitter,
@@ -119,11 +119,11 @@ impl Place {
         }
     }
 
-    /// Reads what was appended. Text that was read is not read again, also that of a frame that is
-    /// cut, and that of the file before its compression.
+    /// Reads what was appended. Text is never read twice, even if its frame was cut at first or the
+    /// file was read before it was compressed.
     ///
     /// # Errors
-    /// Returns the error of the file, or that of a frame which is damaged or cut.
+    /// Returns the error of the file, or that of a damaged or cut frame.
     pub(super) fn read(
         &mut self,
         file: &File,
@@ -153,8 +153,8 @@ impl Place {
         Ok(result)
     }
 
-    /// Reads the next frames. `durable` becomes the end of the last one that ends with a whole
-    /// line. Returns false if text was skipped that was not read before.
+    /// Reads the next frames. `durable` becomes the end of the last frame that ends with a whole
+    /// line. Returns false if the skipped text turns out not to be the text that was read before.
     fn read_frames(
         &mut self,
         mut file: &File,
@@ -201,7 +201,7 @@ impl Place {
                 *durable = self.octets;
             }
         }
-        // The last line may have no line feed. A cut line continues in the next frame.
+        // The last line may lack its line feed. A cut line continues in the next frame.
         if self.splitter.is_whole() {
             self.splitter.finish(sender)?;
             self.origin = Origin::New;
@@ -210,7 +210,8 @@ impl Place {
         Ok(Ok(true))
     }
 
-    /// Adds the next text. Returns false if text was skipped that was not read before.
+    /// Adds the next text. Returns false if the skipped text turns out not to be the text that was
+    /// read before.
     fn add(
         &mut self,
         text: &[u8],
@@ -250,8 +251,7 @@ impl Place {
     }
 }
 
-/// Returns the fault of a file. Without a number of the operating system, it is one of the
-/// compressed data.
+/// Returns the fault of a file. An error without an OS error number is one of the compressed data.
 fn fault_of(error: io::Error) -> io::Error {
     if error.raw_os_error().is_some() {
         return error;

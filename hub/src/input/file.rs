@@ -1,16 +1,15 @@
-//! Files that samplers write, followed while they grow.
+//! Follows files while samplers write them.
 //!
-//! A pattern is expanded again every second, so new files are found. A file is read when it
-//! changes, whatever its age. A file that was renamed by the rotation is read to its end under its
-//! old handle, and is not read again under its new name unless it grows. Of a compressed file, the
-//! text that was read before its compression is not read again. A file was truncated if it is
-//! shorter than what was read, or if the octets before the position have changed. It is read from
-//! its beginning.
+//! The pattern is expanded again every second, so new files are found. A file is read when it
+//! changes, whatever its age. After a rotation, the renamed file is read to its end through the old
+//! handle, and under its new name only if it grows. Of a compressed file, text that was read before
+//! the compression is not read again. A file counts as truncated if it is shorter than what was
+//! read, or if the bytes before the position have changed; it is then read from its beginning.
 //!
-//! At the start of the hub, a file is read from the first record that is younger than `recent`. The
-//! place is found by bisection, so a file of many hours costs a few reads. A file that did not
-//! change in this time waits for its next change. The reader for the archive instead continues each
-//! file where an earlier hub stopped.
+//! When the hub starts, a file is read from the first record that is younger than `recent`. This
+//! position is found by bisection, so a file of many hours costs a few reads. A file that did not
+//! change within `recent` is not read until it changes. The reader for the archive instead
+//! continues each file where an earlier hub stopped.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -27,41 +26,41 @@ use super::lines::Splitter;
 use super::positions::{FileId, Mark, Positions};
 use super::{READ, Sender, Stopped, What, wall_ns};
 
-/// Time between two looks at the files.
+/// Time between two checks of the files.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// Number of looks after which the pattern is expanded again.
+/// Number of checks after which the pattern is expanded again.
 const EXPAND_EVERY: u32 = 10;
 
-/// Where the reading starts.
+/// Where reading starts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Start {
-    /// At the first record that is not older, in nanoseconds since 1970.
+    /// At the first record that is not older than this time, in nanoseconds since 1970.
     Since(u64),
-    /// Behind what an earlier hub read. All files are read from there, whatever the age of their
+    /// Where an earlier hub stopped. All files are read from there, whatever the age of their
     /// records. The reader reports [`What::Read`] when it has read all files to their ends.
     Behind(Positions),
 }
 
-/// A file that is read.
+/// An open file.
 struct Followed {
     path: PathBuf,
     id: FileId,
     file: File,
-    /// Octets that were read.
+    /// Number of bytes read.
     offset: u64,
-    /// The mark of the whole lines that were read.
+    /// Mark after the whole lines that were read.
     mark: Mark,
-    /// The file as it was when it was read to its end.
+    /// State of the file when it was read to its end.
     change: Change,
     /// Checksum of the first line, if it is complete.
     first_line: Option<u32>,
     splitter: Splitter,
-    /// Whether its next lines were written before it was opened.
+    /// Whether its next lines were written before the hub opened it.
     is_recorded: bool,
 }
 
-/// Length and time of the last change.
+/// Length and modification time.
 type Change = (u64, i64, i64);
 
 fn change_of(file: &fs::Metadata) -> Change {
@@ -78,9 +77,9 @@ struct Known {
 
 /// How far a file was read.
 enum Read {
-    /// It did not change recently, and was not read.
+    /// It has not changed recently, and was not read.
     Nothing,
-    /// These octets of a file that is not compressed.
+    /// An uncompressed file, up to this mark.
     Octets(Mark),
     Compressed(Place),
 }
@@ -98,7 +97,7 @@ struct Files<'a> {
     is_connected: bool,
 }
 
-/// Returns the start for the records of the last time.
+/// Returns the start that includes the records of the time `recent`.
 pub(crate) fn recent(recent: Duration) -> Start {
     Start::Since(wall_ns().saturating_sub(u64::try_from(recent.as_nanos()).unwrap_or(u64::MAX)))
 }
@@ -133,7 +132,7 @@ impl<'a> Files<'a> {
         }
     }
 
-    /// Returns how far each file was read. A line that is not complete counts as not read.
+    /// Returns how far each file was read. An incomplete line counts as not read.
     fn positions(&self) -> Positions {
         let position = |(id, known): (&FileId, &Known)| match &known.read {
             Read::Nothing => None,
@@ -145,8 +144,7 @@ impl<'a> Files<'a> {
         Positions(closed.chain(open).collect())
     }
 
-    /// Opens the new files of the pattern and those that have changed, in the order of their last
-    /// changes.
+    /// Opens the new and changed files of the pattern, in the order of their last changes.
     fn expand(&mut self, sender: &Sender) -> Result<(), Stopped> {
         let path = Path::new(self.pattern);
         let paths: Vec<PathBuf> = match path.exists() {
@@ -164,7 +162,7 @@ impl<'a> Files<'a> {
         if found.is_empty() && !self.is_connected {
             return sender.send(What::Failed(format!("no file matches {}", self.pattern)));
         }
-        // A new file can get the number of a removed one.
+        // A new file can reuse the inode of a removed one.
         let present: BTreeSet<FileId> = found.iter().map(|(file, _)| FileId::of(file)).collect();
         self.known.retain(|id, _| present.contains(id));
         let reported = self.reported.len();
@@ -178,7 +176,7 @@ impl<'a> Files<'a> {
             let change = change_of(&file);
             let (read, is_recorded) = match self.known.remove(&id) {
                 Some(known) if known.change == change => {
-                    // A frame that is written just now is no fault.
+                    // A frame that is just being written is not a fault.
                     if let Some(fault) = &known.fault
                         && self.reported.insert(id, fault.clone()).as_ref() != Some(fault)
                     {
@@ -191,7 +189,7 @@ impl<'a> Files<'a> {
                 None => (self.first(&file), true),
             };
             if is_recorded && matches!(read, Read::Nothing) && !self.is_due(&file) {
-                // Its compressed form is not read either.
+                // The compressed form of a file that is not read is not read either.
                 if let Ok(file) = File::open(&path)
                     && let Some(first_line) = first_line(&file)
                 {
@@ -228,7 +226,7 @@ impl<'a> Files<'a> {
         }
     }
 
-    /// Returns how far a file was read that is found for the first time.
+    /// Returns how far a newly found file was read.
     fn first(&self, file: &fs::Metadata) -> Read {
         let position = match &self.start {
             Start::Since(_) => None,
@@ -241,7 +239,7 @@ impl<'a> Files<'a> {
         }
     }
 
-    /// Returns whether a file that was not read yet is read now, or when it changes.
+    /// Returns whether a file that was never read is read now, and not only when it changes.
     fn is_due(&self, file: &fs::Metadata) -> bool {
         let changed_ns = u64::try_from(file.mtime())
             .unwrap_or(0)
@@ -252,7 +250,7 @@ impl<'a> Files<'a> {
         }
     }
 
-    /// Opens a file that is new or has changed. A compressed file is read at once.
+    /// Opens a new or changed file. A compressed file is read at once.
     fn read_changed(
         &mut self,
         path: &Path,
@@ -272,7 +270,7 @@ impl<'a> Files<'a> {
             Err(error) => return Ok(Err(error)),
         };
         if magic.len() < MAGIC && is_frame(&magic) {
-            // Its first octets will show whether it is compressed.
+            // Too short: more bytes will show whether it is compressed.
             self.known.insert(
                 id,
                 Known {
@@ -335,11 +333,11 @@ impl<'a> Files<'a> {
         Ok(Ok(()))
     }
 
-    /// Reads what was appended. Closes the files that have another name and are read to their ends.
+    /// Reads what was appended. Closes files that were renamed and are read to their ends.
     fn read(&mut self, sender: &Sender) -> Result<(), Stopped> {
         let mut ended = Vec::new();
         for (place, followed) in self.open.iter_mut().enumerate() {
-            // The name is looked up before the last read, so nothing is missed.
+            // The name is looked up before the last read, so no line is missed.
             let is_renamed = fs::metadata(&followed.path)
                 .map(|file| FileId::of(&file))
                 .ok()
@@ -362,7 +360,7 @@ impl<'a> Files<'a> {
                 mark,
                 ..
             } = self.open.remove(place);
-            // Under its new name, it is read again if it grows.
+            // Under its new name, the file is read again only if it grows.
             let change = file
                 .metadata()
                 .map(|file| change_of(&file))
@@ -426,9 +424,9 @@ impl Followed {
 /// Returns the start of the first line that is not older than `since_ns`, or of a line shortly
 /// before it. The lines of a file are roughly in the order of time.
 fn start_of(file: &mut File, since_ns: u64) -> io::Result<u64> {
-    /// Records of a slot are not in the order of time.
+    /// Records within a slot are not in the order of time.
     const SLACK_NS: u64 = 5_000_000_000;
-    /// A smaller part of the file is read as a whole.
+    /// A part of the file up to this size is read as a whole.
     const SMALL: u64 = 1 << 20;
     let since_ns = since_ns.saturating_sub(SLACK_NS);
     let (mut low, mut high) = (0, file.metadata()?.len());
@@ -447,7 +445,7 @@ fn line_after(file: &mut File, from: u64, to: u64) -> io::Result<Option<(u64, u6
     file.seek(SeekFrom::Start(from))?;
     let mut reader = BufReader::new(file.by_ref().take(to - from));
     let (mut start, mut line) = (from, Vec::new());
-    // The first line is cut.
+    // The first line may begin before `from`.
     start += reader.read_until(b'\n', &mut line)? as u64;
     loop {
         line.clear();

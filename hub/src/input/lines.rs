@@ -1,22 +1,22 @@
-//! Cuts a stream of octets into batches of whole lines.
+//! Splits a byte stream into batches of whole lines.
 
 use std::io::{self, Read};
 
 use super::{READ, Sender, Stopped, What};
 
-/// Longest line in octets. A record has at most 16 KiB.
+/// Max length of a line in bytes. A record has at most 16 KiB.
 const LONGEST: usize = 1 << 20;
 
-/// Octets whose line is not complete yet.
+/// Bytes of the current line, which is not complete yet.
 #[derive(Debug, Default)]
 pub(crate) struct Splitter {
     rest: Vec<u8>,
-    /// Whether the beginning of the current line was dropped, because the line is too long.
+    /// Whether the beginning of the current line was dropped because the line is too long.
     is_skipping: bool,
 }
 
 impl Splitter {
-    /// Adds octets and sends the whole lines.
+    /// Adds bytes and sends the whole lines.
     pub(crate) fn add(&mut self, octets: &[u8], sender: &Sender) -> Result<(), Stopped> {
         let mut octets = octets;
         if self.is_skipping {
@@ -51,22 +51,22 @@ impl Splitter {
         }
     }
 
-    /// Returns the beginning of a line that is not complete, and forgets it.
+    /// Takes the beginning of the incomplete line.
     pub(crate) fn take(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.rest)
     }
 
-    /// Returns whether the octets without a line feed are probably a whole record.
+    /// Returns whether the bytes without a line feed are probably a whole record.
     pub(crate) fn is_whole(&self) -> bool {
         self.rest.last() == Some(&b'}')
     }
 
-    /// Returns the octets of a line that is not complete.
+    /// Returns the number of bytes of the incomplete line.
     pub(crate) const fn pending(&self) -> usize {
         self.rest.len()
     }
 
-    /// Drops the beginning of a line whose end cannot come any more.
+    /// Drops the beginning of a line whose end can no longer arrive.
     pub(crate) fn clear(&mut self) {
         *self = Self::default();
     }

@@ -1,10 +1,10 @@
-//! The inputs: where records come from. Each input has its own thread, which sends whole lines to
-//! the thread that parses them. The queue between them is short. If the hub is too slow, the
-//! sampler's own output drops records and counts them.
+//! The inputs, from which records come. Each input has its own thread, which sends whole lines to
+//! the thread that parses them. The queue between them is short: if the hub is too slow, the output
+//! of the sampler drops records and counts them.
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`lines`] | cuts a stream of octets into batches of whole lines |
+//! | [`lines`] | splits a byte stream into batches of whole lines |
 //! | [`socket`] | TCP and Unix sockets of samplers, with reconnection |
 //! | [`file`], [`compressed`] | files that samplers append to, across rotation |
 //! | [`positions`] | how far files were read |
@@ -35,7 +35,7 @@ use crate::threads::Threads;
 /// Number of batches that wait to be parsed.
 const QUEUE: usize = 64;
 
-/// Octets that are read at once.
+/// Bytes that are read at once.
 pub(crate) const READ: usize = 128 << 10;
 
 /// Where records come from.
@@ -53,13 +53,13 @@ pub(crate) enum Input {
     Nats(NatsInput),
 }
 
-/// Subject at a NATS server.
+/// A subject at a NATS server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct NatsInput {
     /// `nats://host:port` or `tls://host:port`.
     pub(crate) server: String,
     pub(crate) subject: String,
-    /// Name of a JetStream stream. `None` for core NATS, which has no past.
+    /// Name of a JetStream stream. `None` for core NATS, which stores no messages.
     pub(crate) stream: Option<String>,
 }
 
@@ -68,8 +68,8 @@ pub(crate) struct NatsInput {
 pub(crate) struct Message {
     /// Index of the input.
     pub(crate) input: usize,
-    /// Clock of the hub in nanoseconds since 1970 when lines arrived. `None` for lines that were written
-    /// earlier: their times do not show whether the clock of their sampler is right.
+    /// Clock of the hub in nanoseconds since 1970 when lines arrived. `None` for lines that were
+    /// written earlier, whose times do not show whether the clock of their sampler is right.
     pub(crate) live_ns: Option<u64>,
     pub(crate) what: What,
 }
@@ -81,9 +81,9 @@ pub(crate) enum What {
     Lines(Vec<u8>),
     /// A line was too long and was skipped.
     TooLong,
-    /// The input is open.
+    /// The input was opened.
     Connected,
-    /// The input was open and is lost, for this reason. Another attempt follows.
+    /// The open input was lost, for this reason. Another attempt follows.
     Lost(String),
     /// An attempt to open the input failed. Another attempt follows.
     Failed(String),
@@ -99,7 +99,7 @@ pub(crate) struct Sender {
     input: usize,
     to: SyncSender<Message>,
     is_live: bool,
-    /// Gets a copy of all lines first.
+    /// Gets a copy of all lines before they are sent.
     spool: Option<Arc<Spool>>,
 }
 
@@ -108,7 +108,7 @@ pub(crate) struct Sender {
 pub(crate) struct Stopped;
 
 impl Sender {
-    /// Gives a copy of all lines to the spool of an archive.
+    /// Lets the spool of an archive get a copy of all lines.
     pub(crate) fn with_spool(self, spool: Arc<Spool>) -> Self {
         Self {
             spool: Some(spool),
@@ -143,7 +143,7 @@ impl Sender {
 /// Settings of all inputs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Options {
-    /// Time before the start of the hub from which files and streams are read.
+    /// Files and streams are read from this long before the start of the hub.
     pub(crate) recent: Duration,
 }
 
@@ -175,7 +175,7 @@ pub(crate) fn start(
 ) -> io::Result<()> {
     let name = format!("input-{}", sender.input);
     let work = move || {
-        // Every input ends when the hub stops.
+        // The thread ends when the hub stops.
         let _ = match input {
             Input::Tcp(address) => socket::read_tcp(&address, &sender),
             Input::Unix(path) => socket::read_unix(&path, &sender),
@@ -204,7 +204,7 @@ pub(crate) fn wall_ns() -> u64 {
 }
 
 fn read_stdin(sender: &Sender) -> Result<(), Stopped> {
-    // Standard input is a pipe from a sampler, or a recording.
+    // Standard input is either a pipe from a sampler or a recording.
     let sender = &sender.of_recording();
     sender.send(What::Connected)?;
     let mut splitter = Splitter::default();
@@ -217,7 +217,8 @@ fn read_stdin(sender: &Sender) -> Result<(), Stopped> {
 }
 
 impl Input {
-    /// Returns whether the input keeps its lines: a reader that starts later gets all of them.
+    /// Returns whether the input keeps its lines, so that a reader which starts later gets all
+    /// of them.
     pub(crate) const fn keeps_lines(&self) -> bool {
         matches!(
             self,

@@ -1,10 +1,10 @@
-//! Records from a NATS server, as the NATS output of `ibnet-sweep` publishes them: one record in
-//! each message, or the records of a slot, also compressed with zstd.
+//! Reads records from a NATS server, as the NATS output of `ibnet-sweep` publishes them: one record
+//! in each message, or all records of a slot, optionally compressed with zstd.
 //!
-//! With core NATS, the hub receives the records from now on. With a JetStream stream, an ephemeral
-//! consumer first delivers the records of the time `recent`, and then the new ones. The server
-//! forgets this consumer when the hub ends. The client connects again after a loss, and an ordered
-//! consumer then continues behind its last message.
+//! With core NATS, the hub receives records from now on. With a JetStream stream, an ephemeral
+//! consumer first delivers the records of the time `recent` and then the new ones; the server
+//! removes this consumer when the hub ends. The client reconnects after a loss, and an ordered
+//! consumer then continues after its last message.
 
 use std::io::Read;
 use std::time::{Duration, SystemTime};
@@ -16,13 +16,13 @@ use futures_util::{FutureExt, StreamExt};
 
 use super::{NatsInput, READ, Sender, Stopped, What};
 
-/// Pause before another attempt to subscribe.
+/// Pause before the next attempt to subscribe.
 const PAUSE: Duration = Duration::from_secs(2);
 
-/// First octets of a compressed payload (RFC 8878, section 3.1.1). A record begins with `{`.
+/// First bytes of a compressed payload (RFC 8878, section 3.1.1). A record begins with `{`.
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-/// Largest decompressed payload in octets. The samplers send at most 512 KiB or one record.
+/// Max size of a decompressed payload in bytes. The samplers send at most 512 KiB or one record.
 const LARGEST: u64 = 16 << 20;
 
 /// Interval of pings. Two missing replies end the connection.
@@ -70,7 +70,7 @@ pub(crate) async fn connect(input: &NatsInput, sender: &Sender) -> Result<Client
                 Event::ClientError(error) => What::Failed(error.to_string()),
                 _ => return std::future::ready(()),
             };
-            // The report is not needed if the hub stops.
+            // If the hub stops, nothing needs the report.
             let _ = reports.send(what);
             std::future::ready(())
         });
@@ -80,7 +80,7 @@ pub(crate) async fn connect(input: &NatsInput, sender: &Sender) -> Result<Client
         .map_err(|error| error.to_string())
 }
 
-/// Reads new records. Returns the reason of the end.
+/// Reads new records. Returns why it ended.
 async fn subscribed(
     client: &Client,
     input: &NatsInput,
@@ -103,7 +103,7 @@ async fn subscribed(
     Ok("the subscription ended".to_owned())
 }
 
-/// Reads the recent records and then new ones. Returns the reason of the end.
+/// Reads the recent records and then new ones. Returns why it ended.
 async fn consumed(
     client: &Client,
     input: &NatsInput,
@@ -178,7 +178,7 @@ pub(crate) struct Batch(pub(crate) Vec<u8>);
 impl Batch {
     /// Adds the records of a message. Returns whether the batch is full.
     ///
-    /// A payload that cannot be decompressed is added as it is. Then it counts as malformed.
+    /// A payload that cannot be decompressed is added unchanged, and then counts as malformed.
     pub(crate) fn add(&mut self, payload: &[u8]) -> bool {
         let begin = self.0.len();
         let is_decompressed = payload.starts_with(&ZSTD) && decompress(payload, &mut self.0);

@@ -1,4 +1,4 @@
-//! How far files were read, kept in a file across restarts of the hub.
+//! Keeps how far files were read, in a file that survives restarts of the hub.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -9,8 +9,8 @@ use std::time::UNIX_EPOCH;
 
 use ibnet_store::checked;
 
-/// A file as the file system distinguishes it: device, inode, and time of its creation. Inodes are
-/// used again, so the time is part of it. It is 0 if the file system has none.
+/// Identity of a file in the file system: device, inode and creation time. The time is part of it
+/// because inodes are reused; it is 0 if the file system does not have it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct FileId {
     pub(crate) device: u64,
@@ -36,19 +36,20 @@ impl FileId {
     }
 }
 
-/// How far a file was read, with a checksum of the octets before. A file with other octets there
-/// was written anew, for example by `cp` or `copytruncate`, which keep its [`FileId`].
+/// How far a file was read, with a checksum of the bytes before this position. If these bytes
+/// have changed, the file was written anew, for example by `cp` or `copytruncate`, which keep
+/// its [`FileId`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Mark {
-    /// Octets that were read.
+    /// Number of bytes that were read.
     pub(crate) octets: u64,
-    /// Number of octets of the checksum; 0 for none.
+    /// Number of bytes that the checksum covers; 0 without a checksum.
     pub(super) length: u64,
     pub(super) crc: u32,
 }
 
 impl Mark {
-    /// Largest number of octets of the checksum.
+    /// Max number of bytes that the checksum covers.
     const LONGEST: u64 = 4096;
 
     /// Returns a position without a checksum.
@@ -60,18 +61,18 @@ impl Mark {
         }
     }
 
-    /// Returns the mark of a position. It has no checksum if the octets cannot be read.
+    /// Returns the mark of a position. It has no checksum if the bytes cannot be read.
     pub(crate) fn at(file: &File, octets: u64) -> Self {
         Self::read(file, octets, octets.min(Self::LONGEST))
             .unwrap_or_else(|_| Self::unchecked(octets))
     }
 
-    /// Returns whether the octets before the position are those that were read.
+    /// Returns whether the bytes before the position are still those that were read.
     pub(crate) fn holds(&self, file: &File) -> bool {
         let is_shorter = file.metadata().is_ok_and(|state| state.len() < self.octets);
         match Self::read(file, self.octets, self.length) {
             Ok(found) => !is_shorter && found == *self,
-            // The next read has the same error.
+            // The next read fails with the same error.
             Err(error) => error.kind() != io::ErrorKind::UnexpectedEof,
         }
     }
@@ -95,9 +96,9 @@ pub(crate) struct Positions(pub(crate) BTreeMap<FileId, Mark>);
 impl Positions {
     pub(crate) const WHOLE: Mark = Mark::unchecked(u64::MAX);
 
-    /// Reads the positions. Without the file, nothing was read. A damaged line is skipped: its file
-    /// is read again. A line of an earlier version has no mark, and no checksum of its own before
-    /// that.
+    /// Reads the positions. If the file is missing, nothing was read. A damaged line is skipped, so
+    /// its file is read again. Lines of earlier versions lack the mark, and still older ones also
+    /// the checksum of the line.
     ///
     /// # Errors
     /// Returns the error of the operating system.
@@ -133,7 +134,7 @@ impl Positions {
         ))
     }
 
-    /// Replaces the file in one step, and makes it durable.
+    /// Replaces the file atomically, and makes it durable.
     ///
     /// # Errors
     /// Returns the error of the operating system.
@@ -172,7 +173,7 @@ mod tests {
             Positions([(id, mark), (FileId { inode: 1, ..id }, Positions::WHOLE)].into());
         positions.save(&path).expect("written");
         let whole = fs::read(&path).expect("read");
-        // A changed octet means at most that a file is read again.
+        // A changed byte means at most that a file is read again.
         for place in 0..whole.len() {
             for bit in 0..8 {
                 let mut damaged = whole.clone();

@@ -1,9 +1,9 @@
-//! The TCP and Unix sockets of samplers (`type = "listen"` in `ibnet.toml`).
+//! Reads from the TCP and Unix sockets of samplers (`type = "listen"` in `ibnet.toml`).
 //!
-//! The hub connects to the sampler. If the connection is lost, it connects again, after a pause
-//! that grows from [`FIRST_PAUSE`] to [`LONGEST_PAUSE`]. The sampler sends `start` records first, and
-//! then the records from the next slot on. So the slots in between are missing. They are counted
-//! from the numbers of the slots (`slots_lost` of the sampler).
+//! The hub connects to the sampler. After a loss it reconnects, with a pause that grows from
+//! [`FIRST_PAUSE`] to [`LONGEST_PAUSE`]. The sampler sends `start` records first, and then the
+//! records from the next slot on, so the slots in between are missing. The hub counts them from the
+//! slot numbers (`slots_lost` of the sampler).
 
 use std::io::{self, Read};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -18,17 +18,17 @@ use rustix::net::sockopt;
 use super::lines::{Splitter, read_all};
 use super::{Sender, Stopped, What};
 
-/// First pause before another attempt to connect. It doubles with each attempt.
+/// Pause before the second attempt to connect. It doubles with each attempt.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 
-/// Longest pause before another attempt.
+/// Max pause between two attempts.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// Time limit of an attempt to connect.
 const CONNECT: Duration = Duration::from_secs(5);
 
-/// A connection on which nothing arrives is tested after this time, and then this often. So a host
-/// that lost its power is found within half a minute.
+/// A silent connection is probed after this time, and then at this interval, so that a host without
+/// power is detected within half a minute.
 const IDLE: Duration = Duration::from_secs(10);
 const TEST_EVERY: Duration = Duration::from_secs(5);
 const TESTS: u32 = 3;

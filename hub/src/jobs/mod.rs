@@ -1,12 +1,12 @@
-//! The jobs of the cluster, with the traffic of their nodes.
+//! Keeps the jobs of the cluster, with the traffic of their nodes.
 //!
-//! A source reports the present jobs from time to time. The table keeps a job after the source has
-//! forgotten it. The traffic of a job is added up while it runs ([`settle`]), so it stays known when
-//! the records are gone.
+//! A source lists the current jobs from time to time. The table keeps a job after the source has
+//! dropped it. The traffic of a job is added up while it runs ([`settle`]), so it remains known
+//! when its records are gone.
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`source`] | where jobs come from: a file, or Slurm |
+//! | [`source`] | where jobs come from: a file, a resource manager, or the simulation |
 //! | [`settle`] | adds the traffic of a time range to the jobs |
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,18 +19,18 @@ use serde::Serialize;
 pub(crate) mod settle;
 pub(crate) mod source;
 
-/// Largest number of jobs, and of the nodes of all jobs together.
+/// Max number of jobs, and max number of nodes of all jobs together.
 const MOST_JOBS: usize = 20_000;
 const MOST_NODES: usize = 500_000;
 
-/// Largest number of bins of the data rate of a job that are kept.
+/// Max number of bins in which the data rate of a job is kept.
 const MOST_BINS: usize = 720;
 
 /// A job with its traffic.
 #[derive(Clone, Debug)]
 pub(crate) struct Known {
     pub(crate) run: JobRun,
-    /// Traffic of the time from `traffic_from_ns` to `traffic_to_ns`. `None` without records.
+    /// Traffic from `traffic_from_ns` to `traffic_to_ns`. `None` without records.
     pub(crate) total: Option<JobTotal>,
     pub(crate) traffic_from_ns: u64,
     pub(crate) traffic_to_ns: u64,
@@ -43,15 +43,15 @@ pub(crate) struct Known {
 pub(crate) struct SourceState {
     /// Description of the source. `None` if the configuration has no source.
     pub(crate) source: Option<String>,
-    /// Time that the last report describes, in nanoseconds since 1970.
+    /// Time for which the last listing is valid, in nanoseconds since 1970.
     pub(crate) read_ns: Option<u64>,
-    /// Reason why the last attempt failed.
+    /// Why the last attempt failed.
     pub(crate) error: Option<String>,
     /// End of the time whose traffic is in the totals, in nanoseconds since 1970.
     pub(crate) settled_ns: Option<u64>,
 }
 
-/// ID and start of a job. A job that is started again keeps its ID.
+/// ID and start of a job. A restarted job keeps its ID.
 type Key = (String, u64);
 
 /// The table of jobs.
@@ -110,8 +110,8 @@ impl Known {
 }
 
 impl Jobs {
-    /// Takes a report of the source. A running job that a complete report does not have ended after
-    /// the report before.
+    /// Takes a listing of the source. A running job that is missing in a complete listing ended
+    /// after the listing before.
     pub(crate) fn update(
         &mut self,
         Listing {
@@ -127,7 +127,7 @@ impl Jobs {
             let key = (run.id.clone(), from);
             reported.insert(key.clone());
             match self.table.get_mut(&key) {
-                // The end of a job is not replaced by a report that is older.
+                // An older listing does not replace the end of a job.
                 Some(known)
                     if run.to.is_none()
                         && known.run.to.is_some()
@@ -169,20 +169,19 @@ impl Jobs {
         }
     }
 
-    /// Removes the jobs that ended before a time.
     pub(crate) fn drop_before(&mut self, before: u64) {
         self.table
             .retain(|_, known| known.run.to.is_none_or(|end| end >= before));
     }
 
-    /// Returns all jobs. The job that started last comes first.
+    /// Returns all jobs, the one that started last first.
     pub(crate) fn newest_first(&self) -> Vec<&Known> {
         let mut all: Vec<&Known> = self.table.values().collect();
         all.sort_by(|a, b| (b.start_ns(), &b.run.id).cmp(&(a.start_ns(), &a.run.id)));
         all
     }
 
-    /// Returns the last start of a job.
+    /// Returns the last run of a job.
     pub(crate) fn find(&self, id: &str) -> Option<&Known> {
         self.table
             .range((id.to_owned(), 0)..=(id.to_owned(), u64::MAX))
@@ -197,7 +196,7 @@ impl Jobs {
             .filter(move |known| known.ran_within(from, to))
     }
 
-    /// Returns the number of jobs that run, and of all jobs.
+    /// Returns the number of running jobs, and of all jobs.
     pub(crate) fn counts(&self) -> (usize, usize) {
         (
             self.table
@@ -208,7 +207,6 @@ impl Jobs {
         )
     }
 
-    /// Returns the start of the oldest job.
     pub(crate) fn first_ns(&self) -> Option<u64> {
         self.table.values().map(Known::start_ns).min()
     }

@@ -1,8 +1,8 @@
-//! Adds the traffic of the nodes to the jobs, by the rules of `ibnet-view job --all`.
+//! Adds the traffic of the nodes to their jobs, by the rules of `ibnet-view job --all`.
 //!
-//! A report of the source describes the jobs up to its time. So only traffic before the last report
-//! is added: the owner of each node is then known, and no sum has to be corrected later. For the
-//! same reason, it waits for the records of all samplers.
+//! A listing of the source describes the jobs up to its time. Only traffic before the last listing
+//! is added, because the job of each node is then certain and no sum has to be corrected later. For
+//! the same reason, it waits for the records of all samplers.
 
 use std::collections::BTreeSet;
 
@@ -17,19 +17,19 @@ use crate::live::topology::Topology;
 use crate::state::Hub;
 use crate::store::chunk::Wanted;
 
-/// Length of a bin of the data rate of a job, in nanoseconds.
+/// Length of a bin of a job's data rate, in nanoseconds.
 pub(crate) const BIN_NS: u64 = 10_000_000_000;
 
-/// Time that is added at once.
+/// Length of the time that is added at once.
 const SLICE_NS: u64 = 6 * BIN_NS;
 
-/// Records of a sampler can arrive this much later than its newest one.
+/// A record can arrive this much later than the newest record of its sampler.
 const LATE_NS: u64 = 3_000_000_000;
 
-/// Number of ports whose records are read at a time, to bound the memory.
+/// Number of ports whose records are read at a time, which bounds the memory.
 const PORTS_AT_ONCE: usize = 1024;
 
-/// Adds the traffic up to the last report of the source.
+/// Adds the traffic up to the last listing of the source.
 pub(crate) fn run(hub: &Hub) {
     loop {
         let slice = {
@@ -44,7 +44,7 @@ pub(crate) fn run(hub: &Hub) {
                 return;
             };
             let to = read_ns.min(arrived_ns).saturating_sub(LATE_NS) / BIN_NS * BIN_NS;
-            // Without a record there is nothing to add before the first one.
+            // There is nothing to add before the first record.
             let from = state
                 .jobs
                 .source
@@ -63,7 +63,7 @@ pub(crate) fn run(hub: &Hub) {
             .flat_map(|found| found.jobs.iter().map(move |total| (found, total)))
         {
             if let Some(known) = state.jobs.of_total(total) {
-                // The first record in memory can be within a bin.
+                // The first record in memory can be in the middle of a bin.
                 let from = slice.0.max(found.recorded_ns.0);
                 known.add(
                     in_own_time(total, found),
@@ -114,8 +114,8 @@ fn traffic(hub: &Hub, (from, to): (u64, u64)) -> Option<JobsTraffic> {
     fold.finish(None).ok()
 }
 
-/// Returns the traffic with the mean data rate of the time in which the job ran and there are
-/// records. In the analysis, the rates of a bin are means of its whole recorded time, so that the
+/// Returns the traffic with the mean data rate over the time in which the job ran and records
+/// exist. In the analysis, the rates of a bin are means over its whole recorded time, so that the
 /// rates of jobs add up.
 fn in_own_time(total: &JobTotal, traffic: &JobsTraffic) -> JobTotal {
     let mut total = total.clone();
@@ -135,7 +135,7 @@ fn in_own_time(total: &JobTotal, traffic: &JobsTraffic) -> JobTotal {
     total
 }
 
-/// Returns the ports of hosts, and the switch ports at the other ends of their links.
+/// Returns the ports of hosts, and the switch ports at the other end of their links.
 pub(crate) fn keys_of(topology: &Topology, hosts: &BTreeSet<String>) -> Vec<PortKey> {
     let is_own = |node: &str| hosts.contains(&host_of(node).to_lowercase());
     let of_port = |port: &&crate::live::topology::TopologyPort| {

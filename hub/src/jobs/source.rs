@@ -1,7 +1,8 @@
-//! Where jobs come from: a file that another program writes, the scheduler itself, or the simulation.
+//! Reads jobs from a file that another program writes, from a resource manager, or from the
+//! simulation.
 //!
-//! A thread reads the source from time to time, changes the table, and adds the traffic of the jobs.
-//! If the source fails, the table stays as it is and the traffic is added later.
+//! A thread reads the source from time to time, updates the table, and adds the traffic of the
+//! jobs. If the source fails, the table stays as it is, and the traffic is added later.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -21,14 +22,15 @@ use crate::events::EventRow;
 use crate::state::Hub;
 use crate::threads::Threads;
 
-/// Time between two looks at a file, and between two questions to Slurm.
+/// Time between two checks of a file or of the simulation. [`ASK_EVERY`] is the time between two
+/// queries to a resource manager.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 const ASK_EVERY: Duration = Duration::from_secs(60);
 
-/// Time before the last report from which a resource manager is asked for jobs.
+/// A resource manager is asked for jobs from this long before the last listing.
 const BEFORE_NS: u64 = 900_000_000_000;
 
-/// Largest size of a file with jobs.
+/// Max size of a job file in bytes.
 const LARGEST: u64 = 64 << 20;
 
 /// Jobs of a simulated fabric at a time in nanoseconds since 1970.
@@ -36,7 +38,7 @@ pub(crate) type Simulated = Box<dyn Fn(u64) -> Vec<JobRun> + Send>;
 
 /// A source of jobs.
 pub(crate) enum Source {
-    /// A file with jobs in any form that `ibnet-view` reads, which is read when it changes.
+    /// A job file in any form that `ibnet-view` reads. It is read when it changes.
     File(PathBuf),
     /// A resource manager, once a minute.
     Manager(Manager),
@@ -67,7 +69,7 @@ impl Source {
             Self::File(path) => read_file(path, known),
             Self::Manager(manager) => {
                 let now = now_ns();
-                // Jobs that ended since the last report, also after a failure.
+                // Includes jobs that ended since the last listing, even after a failure.
                 let from = known.unwrap_or(now).saturating_sub(BEFORE_NS);
                 Ask::new(*manager)
                     .jobs(from, None, now)
@@ -103,7 +105,7 @@ pub(crate) fn start(
     })
 }
 
-/// Reads the source once. A failure and its end are events.
+/// Reads the source once. A failure and the recovery from it are events.
 fn look(hub: &Hub, source: &Source, hides_users: bool) {
     let known = hub.read().jobs.source.read_ns;
     let report = source.read(known);
@@ -127,7 +129,7 @@ fn look(hub: &Hub, source: &Source, hides_users: bool) {
             }
         }
         Err(reason) => {
-            // The first failure of a row of failures is reported.
+            // Only the first failure in a series is reported.
             if state.jobs.source.error.replace(reason.clone()).is_none() {
                 tracing::warn!(source = name, error = ?reason, "cannot read the jobs, so the page keeps the last list; trying again");
                 state.events.add(EventRow::of_hub(
@@ -140,7 +142,7 @@ fn look(hub: &Hub, source: &Source, hides_users: bool) {
     }
 }
 
-/// Reads a file if it has changed. Its last change is the time that it describes.
+/// Reads a file if it has changed. Its jobs are valid for the time of its last change.
 fn read_file(path: &Path, known: Option<u64>) -> Result<Option<Listing>, String> {
     let failed = |error: io::Error| error.to_string();
     let mut file = File::open(path).map_err(failed)?;
@@ -164,7 +166,7 @@ fn read_file(path: &Path, known: Option<u64>) -> Result<Option<Listing>, String>
             at: changed,
             is_complete: true,
         })),
-        // No job runs, and the file has no past ones.
+        // No job is running, and the file lists no past ones.
         Err(SourceError::NoJobs { .. }) => Ok(Some(Listing {
             runs: Vec::new(),
             at: changed,

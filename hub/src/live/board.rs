@@ -1,9 +1,9 @@
-//! The newest values of each port.
+//! Keeps the newest values of each port.
 //!
-//! The frame of a slot has the values of the primary sampler in this slot. If the primary did not
-//! reach the port, the frame has the value of the secondary sampler. A value that a sampler reads
-//! only every few slots is held until the next reading is due. A port about which nothing arrived
-//! has no value: an old value is never shown as a new one.
+//! The frame of a slot has the values that the primary sampler read in this slot. If the primary
+//! did not reach the port, the frame has the values of the secondary. A value that a sampler reads
+//! only every few slots is held until the next reading is due. A port without a recent record has
+//! no value; an old value is never repeated as a new one.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ enum State {
     Answered,
     /// The port answered that its link is down.
     Down,
-    /// The device answered a part of the queries, or the sampler did not query it.
+    /// The device answered only a part of the queries, or the sampler did not query it.
     Incomplete,
     #[default]
     NoAnswer,
@@ -32,26 +32,26 @@ enum State {
 #[derive(Clone, Copy, Debug, Default)]
 struct Reading {
     slot: u64,
-    /// Last slot for which the record is valid. It is `slot` if the sampler has the interval of the
-    /// frames.
+    /// Last slot for which the record is valid. It equals `slot` if the interval of the sampler is
+    /// that of the frames.
     until: u64,
     ts: u64,
     state: State,
     values: [u16; COUNT],
     /// Last slot for which each value is valid.
     valid_until: [u64; COUNT],
-    /// Number of complete answers without the counter of each metric, or [`HAS_COUNTER`].
+    /// For each metric: number of complete answers without its counter, or [`HAS_COUNTER`].
     without: [u8; COUNT],
 }
 
-/// A record of the port had the counter.
+/// Marks that a record of the port had the counter.
 const HAS_COUNTER: u8 = u8::MAX;
 
-/// Number of complete answers without a counter from which the device does not have it.
+/// After this many complete answers without a counter, the device is assumed not to have it.
 const LACKS_COUNTER: u8 = 60;
 
 impl Reading {
-    /// Counts a record in which a metric has a value or not.
+    /// Counts a record with or without a value of a metric.
     fn count(&mut self, metric: usize, has_value: bool, port: &Port<'_>) {
         let count = &mut self.without[metric];
         if *count != HAS_COUNTER && (has_value || port.value(COUNTERS[metric]).is_some()) {
@@ -62,8 +62,8 @@ impl Reading {
     }
 }
 
-/// The readings of both roles in the order of their slots: those that the next frames can show. Records of
-/// the next slots arrive before the frame of a slot is complete.
+/// Readings of both roles in slot order, as far as the next frames need them. Records of later
+/// slots can arrive before the frame of a slot is complete.
 type PortReadings = [Vec<Reading>; 2];
 
 /// The newest values of all ports.
@@ -73,20 +73,20 @@ pub(crate) struct Board {
     ports: Vec<PortReadings>,
 }
 
-/// The slots that a record describes.
+/// The slots for which a record is valid.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SlotTime {
     /// Slot number, in slots of the frames.
     pub(crate) slot: u64,
-    /// Number of slots until the next record of the port has arrived.
+    /// Number of slots until the next record of the port arrives.
     pub(crate) every: u64,
     /// Length of a slot of the frames in nanoseconds.
     pub(crate) interval_ns: u64,
 }
 
 impl Board {
-    /// Adds a record. Returns the values of the metrics in it. Frames before slot `shown` are not made any
-    /// more.
+    /// Adds a record and returns its values of the metrics. Frames before slot `shown` are no
+    /// longer made.
     pub(crate) fn add(&mut self, port: &Port<'_>, at: SlotTime, shown: u64) -> [u16; COUNT] {
         let id = self.id(port.key());
         let readings = &mut self.ports[id][usize::from(port.is_secondary())];
@@ -132,7 +132,8 @@ impl Board {
                 Some(value) => {
                     new[metric] = quantized(value);
                     reading.values[metric] = new[metric];
-                    // After a gap, `dt_ns` is long. This does not mean that the next reading is far.
+                    // `dt_ns` is long after a gap, which does not mean that the next reading is
+                    // far away.
                     reading.valid_until[metric] =
                         at.slot + slots(dt_ns).clamp(at.every, at.every.max(MOST_HELD)) - 1;
                 }
@@ -163,7 +164,7 @@ impl Board {
         new
     }
 
-    /// Adds a port without values: its sampler has a wrong clock.
+    /// Adds a port without values, because its sampler has a wrong clock.
     pub(crate) fn add_empty(&mut self, key: PortKey) {
         self.id(key);
     }
@@ -214,7 +215,7 @@ impl Board {
             return ([NOT_ASSIGNED; COUNT], 0);
         };
         let [primary, secondary] = &self.ports[*id as usize];
-        // The secondary reads a port half an interval after the primary, so its newest record may
+        // The secondary reads a port half an interval after the primary, so its newest record can
         // belong to the slot before.
         let valid = |readings: &[Reading], also: u64| {
             let last = readings.iter().rev().find(|reading| reading.slot <= slot);
@@ -248,7 +249,7 @@ impl Board {
     }
 }
 
-/// Largest number of slots for which a value is held.
+/// Max number of slots for which a value is held.
 const MOST_HELD: u64 = 60;
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! The binary form of a slot: one number of 16 bits for each port and metric.
+//! The binary form of a slot: one 16-bit number for each port and metric.
 //!
 //! All numbers are little endian:
 //!
-//! | octets | content |
+//! | bytes | content |
 //! |---|---|
 //! | 4 | [`MAGIC`] |
 //! | 4 | generation of the topology |
@@ -10,7 +10,7 @@
 //! | 8 | time of the newest record in the frame, in nanoseconds since 1970 |
 //! | 4 | number of ports |
 //! | 2 | number of metrics |
-//! | 2 | flags: bit 0 is set if a sampler has not ended the slot, bit 1 if the client missed frames |
+//! | 2 | flags: bit 0 if a sampler has not ended the slot, bit 1 if the client missed frames |
 //! | 2 each | for each metric, the values of all ports in the order of the topology |
 
 use std::sync::Arc;
@@ -18,13 +18,13 @@ use std::sync::Arc;
 use super::COUNT;
 use super::topology::Topology;
 
-/// First octets of a frame: `IBB1`.
+/// First bytes of a frame: `IBB1`.
 pub(crate) const MAGIC: u32 = 0x3142_4249;
 
 /// The number that stands for 1.0.
 pub(crate) const FULL: u16 = 64_000;
 
-/// There is no value: nothing was received about the port, or its records do not have the value.
+/// No value: nothing was received about the port, or its records lack the value.
 pub(crate) const NO_DATA: u16 = 65_535;
 
 /// The port was queried and did not answer.
@@ -36,23 +36,23 @@ pub(crate) const LINK_DOWN: u16 = 65_533;
 /// No sampler queries the port.
 pub(crate) const NOT_ASSIGNED: u16 = 65_532;
 
-/// Errors increased at an unknown time. Only in matrices.
+/// Errors increased, but the time is unknown. Only in matrices.
 pub(crate) const INCREASE: u16 = 65_531;
 
-/// The port answers, and its device does not have the counter of the metric.
+/// The port answers, but its device does not have the counter of the metric.
 pub(crate) const NO_COUNTER: u16 = 65_530;
 
 /// Flag: a sampler has not ended the slot. The frame is sent again when it has.
 pub(crate) const PARTIAL: u16 = 1;
 
-/// Flag: the client did not receive frames before this one.
+/// Flag: the client missed frames before this one.
 pub(crate) const GAP: u16 = 2;
 
 /// The values of all ports in one slot.
 #[derive(Clone, Debug)]
 pub(crate) struct Frame {
     pub(crate) topology: Arc<Topology>,
-    /// Number of the frames that were published before this one.
+    /// Number of frames published before this one.
     pub(crate) number: u64,
     pub(crate) slot: u64,
     pub(crate) ts: u64,
@@ -61,7 +61,7 @@ pub(crate) struct Frame {
     pub(crate) values: [Vec<u16>; COUNT],
 }
 
-/// Returns the number that stands for a share. Shares above 1 count as 1.
+/// Returns the number for a share. Shares above 1 count as 1.
 pub(crate) fn quantized(share: f64) -> u16 {
     (share.clamp(0.0, 1.0) * f64::from(FULL)).round() as u16
 }

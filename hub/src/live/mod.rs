@@ -19,7 +19,7 @@ pub(crate) mod topology;
 /// Metrics of the frames. All of them are shares from 0 to 1.
 pub(crate) const METRICS: [&str; 3] = ["xmit_utilization", "rcv_utilization", "xmit_blocked"];
 
-/// Counters of [`METRICS`].
+/// The counters that [`METRICS`] are computed from.
 const COUNTERS: [&str; COUNT] = [
     "port_xmit_data_bytes",
     "port_rcv_data_bytes",
@@ -29,11 +29,11 @@ const COUNTERS: [&str; COUNT] = [
 /// Number of metrics of the frames.
 pub(crate) const COUNT: usize = METRICS.len();
 
-/// Longest time by which a sampler can end a slot after another one. Right clocks are up to 2 s from
+/// Max time by which a sampler can end a slot after another one. Right clocks are up to 2 s from
 /// their median, so two of them differ by up to 4 s.
 const LONGEST_LAG: Duration = Duration::from_millis(4500);
 
-/// Largest number of slots in this time. The frames of shorter slots than 70 ms wait for less time.
+/// Max number of slots in this time. Frames of slots shorter than 70 ms therefore wait less.
 const MOST_SLOTS: u64 = 64;
 
 /// Returns the number of slots that can be open at the same time.

@@ -1,24 +1,24 @@
 //! Decides when the frame of a slot is complete.
 //!
-//! Each sampler ends a slot with a `sweep` record. The samplers end the same slot at different moments,
-//! because their clocks differ and their records need different times. The *lag* of a sampler is the time
-//! from the first end of a slot to its own. A frame waits for all active samplers of the primary role, but
-//! not longer than the largest lag of their last slots and half an interval. Then it is sent as a *partial*
-//! frame, and sent again when the slow sampler has ended the slot. A sampler that is silent for three
-//! intervals is not active.
+//! Each sampler ends a slot with a `sweep` record. Samplers end the same slot at different moments,
+//! because their clocks differ and their records take different times. The *lag* of a sampler is
+//! the time from the first end of a slot to its own. A frame waits for all active samplers of the
+//! primary role, but at most for the max lag of their last slots plus half an interval. After that
+//! it is sent as a *partial* frame, and sent again once the slow sampler has ended the slot. A
+//! sampler that is silent for three intervals is not active.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{LONGEST_LAG, most_slots};
 
-/// Longest time in which a frame waits for a sampler that is slower than before.
+/// Max time for which a frame waits for a sampler that is slower than before.
 const LONGEST_WAIT: Duration = Duration::from_millis(500);
 
-/// Shortest time after which a silent sampler is not active.
+/// Min time after which a silent sampler is not active.
 const SHORTEST_SILENCE: Duration = Duration::from_secs(2);
 
-/// Identifier of a sampler: the index in the list of samplers.
+/// Index of a sampler in the list of samplers.
 pub(crate) type SamplerId = usize;
 
 /// The slots that the samplers have ended.
@@ -26,7 +26,7 @@ pub(crate) type SamplerId = usize;
 pub(crate) struct Rounds {
     /// Last slot of each sampler of the primary role.
     ended: BTreeMap<SamplerId, Ended>,
-    /// First end of each of the last slots.
+    /// Time of the first end of each of the last slots.
     first: BTreeMap<u64, Duration>,
     emitted: Option<u64>,
     /// Whether the last frame was partial.
@@ -53,11 +53,11 @@ pub(crate) struct Due {
 }
 
 impl Rounds {
-    /// A sampler has ended a slot. `now` is a time that does not decrease.
+    /// Reports that a sampler has ended a slot. `now` is monotonic.
     pub(crate) fn end(&mut self, sampler: SamplerId, slot: u64, now: Duration, interval: Duration) {
         self.set_interval(interval);
         match self.ended.get_mut(&sampler) {
-            // A copy of the record.
+            // A copy of the record, for example from a second input.
             Some(last) if last.slot == slot => last.at = now,
             _ => {
                 let first = *self.first.entry(slot).or_insert(now);
@@ -73,8 +73,8 @@ impl Rounds {
         }
     }
 
-    /// A sampler has a wrong clock: its slots are those of another time. The slots of the others decide
-    /// which frame is next.
+    /// Ignores a sampler with a wrong clock, whose slots belong to another time. The slots of the
+    /// others decide which frame is next.
     pub(crate) fn forget(&mut self, sampler: SamplerId) {
         if self.ended.remove(&sampler).is_some() {
             *self = Self {
@@ -85,7 +85,7 @@ impl Rounds {
         }
     }
 
-    /// Number of the slot of the last frame, or 0.
+    /// Returns the slot of the last frame, or 0.
     pub(crate) fn shown(&self) -> u64 {
         self.emitted.unwrap_or(0)
     }
@@ -100,7 +100,7 @@ impl Rounds {
                 .filter(|ended| now.saturating_sub(ended.at) < silence)
         };
         let highest = active().map(|ended| ended.slot).max()?;
-        // A sampler that is far behind reads old files, or has another clock.
+        // A sampler that is far behind reads old files, or its clock is wrong.
         let in_step =
             || active().filter(|ended| ended.lag <= LONGEST_LAG && highest - ended.slot <= most);
         let lowest = in_step().map(|ended| ended.slot).min().unwrap_or(highest);
@@ -135,7 +135,7 @@ impl Rounds {
         Some(Due { slot, is_partial })
     }
 
-    /// Slots of another length have other numbers.
+    /// Starts again if the interval changes, because slots of another length have other numbers.
     fn set_interval(&mut self, interval: Duration) {
         if interval != self.interval {
             *self = Self {
@@ -249,7 +249,8 @@ mod tests {
         assert_eq!(due(&mut rounds, ms(9000)), Some(100));
     }
 
-    /// Lets three samplers end slots for 30 s, each with its lag behind the first, and looks every 10 ms. Returns the frames.
+    /// Lets three samplers end slots for 30 s, each with its lag behind the first, and looks every
+    /// 10 ms. Returns the frames.
     fn frames(lags: [Duration; 3], interval: Duration) -> Vec<Due> {
         let (mut rounds, mut frames) = (Rounds::default(), Vec::new());
         for now in (0..30_000).step_by(10).map(ms) {

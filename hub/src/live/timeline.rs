@@ -1,7 +1,7 @@
-//! A few numbers for each slot of the past, for the strip at the bottom of the page.
+//! Keeps a few numbers for each past slot, for the strip at the bottom of the web page.
 //!
-//! Each record counts in the bin of the slot in which it was read, also if it is late. Bins are as
-//! long as a slot in the recent time. Older bins are joined to minutes.
+//! A record counts in the bin of the slot in which it was read, even if it arrives late. Recent
+//! bins are as long as a slot; older bins are merged into minutes.
 
 use std::collections::VecDeque;
 
@@ -9,7 +9,7 @@ use super::COUNT;
 use super::frame::FULL;
 use crate::store::minutes::MINUTE_NS;
 
-/// Largest number of slots that are kept one by one.
+/// Max number of slots with a bin of their own.
 const MOST_SLOTS: usize = 36_000;
 
 /// Numbers of one slot or minute.
@@ -17,7 +17,7 @@ const MOST_SLOTS: usize = 36_000;
 pub(crate) struct Bin {
     /// Start in nanoseconds since 1970.
     pub(crate) from_ns: u64,
-    /// Largest value of each metric, in the numbers of a frame. `None` without a value.
+    /// Max of each metric, as in a frame. `None` without a value.
     max: [Option<u16>; COUNT],
     /// Number of records of the primary samplers.
     records: u32,
@@ -70,7 +70,6 @@ impl Bin {
 }
 
 impl Timeline {
-    /// Adds a record.
     pub(crate) fn add(&mut self, sample: Sample) {
         let max = sample.values.map(|value| (value <= FULL).then_some(value));
         let counts = u32::from(!sample.is_secondary);
@@ -83,7 +82,7 @@ impl Timeline {
         put(&mut self.slots, &bin);
     }
 
-    /// Joins the bins before `recent_ns` to minutes, and drops the minutes before `before_ns`.
+    /// Merges the bins before `recent_ns` into minutes, and drops the minutes before `before_ns`.
     pub(crate) fn trim(&mut self, recent_ns: u64, before_ns: u64) {
         while let Some(first) = self
             .slots
@@ -109,14 +108,14 @@ impl Timeline {
         }
     }
 
-    /// Drops the bins that begin after `newest_ns`, the newest record. A clock that was corrected leaves them.
+    /// Drops the bins that begin after the newest record, at `newest_ns`. Records of a clock that
+    /// was ahead, and has been corrected, leave such bins.
     pub(crate) fn drop_after(&mut self, newest_ns: u64) {
         for bins in [&mut self.slots, &mut self.minutes] {
             bins.truncate(bins.partition_point(|bin| bin.from_ns <= newest_ns));
         }
     }
 
-    /// Returns the time of the first bin.
     pub(crate) fn first_ns(&self) -> Option<u64> {
         self.minutes
             .front()
@@ -124,7 +123,7 @@ impl Timeline {
             .map(|bin| bin.from_ns)
     }
 
-    /// Returns columns from `from` to `to`, at most `most`. `interval_ns` is the length of a slot.
+    /// Returns at most `most` columns from `from` to `to`. `interval_ns` is the length of a slot.
     pub(crate) fn columns(&self, from: u64, to: u64, interval_ns: u64, most: u64) -> Columns {
         let interval_ns = interval_ns.max(1);
         let last = self
@@ -171,7 +170,7 @@ impl Timeline {
     }
 }
 
-/// Adds a bin at its place in time.
+/// Inserts a bin in the order of time.
 fn put(bins: &mut VecDeque<Bin>, bin: &Bin) {
     let place = match bins.back() {
         None => 0,

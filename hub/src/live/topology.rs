@@ -1,9 +1,9 @@
 //! Devices and ports of the fabric, in the order of the frames.
 //!
-//! The topology comes from the records: each record has its port, the peer and the link. A net file
-//! adds ports that no sampler queries. The order is that of the heat maps of `ibnet-view`: each leaf
-//! switch is followed by its ports, the port of a host follows the switch port to which it is
-//! linked, and the upper switches come last, tier by tier.
+//! The topology comes from the records, each of which has its port, the peer and the link. A net
+//! file adds ports that no sampler queries. The order is that of the heat maps of `ibnet-view`:
+//! each leaf switch is followed by its ports, the port of a host follows the switch port to which
+//! it is linked, and the upper switches come last, tier by tier.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,8 +16,8 @@ use ibnet_record::types::{Guid, Lid, LinkRate, NodeKind, PortNum};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
-/// Largest size of the texts of all ports in octets: 256 for each of the largest number of ports.
-/// An input can invent them.
+/// Max size of all strings in bytes: 256 for each of the max number of ports. There must be a limit
+/// because an input can invent them.
 pub(crate) const MOST_OCTETS: usize = 64 << 20;
 
 /// A device: a switch, or one port of an HCA.
@@ -25,12 +25,12 @@ pub(crate) const MOST_OCTETS: usize = 64 << 20;
 pub(crate) struct Device {
     /// Port GUID.
     pub(crate) guid: Guid,
-    /// Node description as the device returned it. It is untrusted text.
+    /// Node description as the device returned it. It is untrusted.
     pub(crate) node: String,
     /// Kind of the node. `None` if it is not known.
     pub(crate) kind: Option<NodeKind>,
-    /// Distance of a switch to the nearest host: 1 for a leaf switch. 0 for a host. `None` if no
-    /// host can be reached.
+    /// Distance of a switch from the nearest host: 1 for a leaf switch. 0 for a host. `None` if
+    /// there is no path to a host.
     pub(crate) tier: Option<u32>,
     /// LID. `None` if no record has it.
     pub(crate) lid: Option<Lid>,
@@ -68,7 +68,7 @@ pub(crate) struct TopologyPort {
     pub(crate) group: String,
 }
 
-/// All devices and ports. The index of a port is its place in every frame of the generation.
+/// All devices and ports. The index of a port is its position in every frame of the generation.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub(crate) struct Topology {
     /// Number that grows with each change.
@@ -80,7 +80,6 @@ pub(crate) struct Topology {
 }
 
 impl Topology {
-    /// Returns the index of a port.
     pub(crate) fn find(&self, key: PortKey) -> Option<usize> {
         self.index.get(&key).map(|index| *index as usize)
     }
@@ -97,7 +96,7 @@ impl Topology {
     }
 }
 
-/// What is known about a port.
+/// Everything recorded about a port.
 #[derive(Clone, Debug)]
 struct Known {
     port: PortAndPeer,
@@ -121,7 +120,7 @@ impl Known {
             && *lid == Some(port.lid)
     }
 
-    /// Returns the octets of the texts.
+    /// Returns the size of the strings in bytes.
     fn octets(&self) -> usize {
         octets(
             &self.port.node,
@@ -131,7 +130,7 @@ impl Known {
     }
 }
 
-/// Returns the octets of the texts of a port.
+/// Returns the size of a port's strings in bytes.
 fn octets(node: &str, link: &str, peer: Option<&str>) -> usize {
     node.len() + link.len() + peer.map_or(0, str::len)
 }
@@ -141,14 +140,13 @@ fn octets(node: &str, link: &str, peer: Option<&str>) -> usize {
 pub(crate) struct Collector {
     ids: FxHashMap<PortKey, u32>,
     ports: Vec<Known>,
-    /// Octets of the texts of all ports.
+    /// Size of all ports' strings in bytes.
     pub(crate) octets: usize,
     is_changed: bool,
     generation: u32,
 }
 
 impl Collector {
-    /// Adds the ports of a net file.
     pub(crate) fn add_fabric(&mut self, fabric: &Fabric) {
         for device in fabric.devices() {
             for (port, peer) in device.linked() {
@@ -182,7 +180,7 @@ impl Collector {
         }
     }
 
-    /// Returns whether there is memory for the texts of a record.
+    /// Returns whether the strings of a record fit into the limit.
     pub(crate) fn fits(&self, port: &Port<'_>) -> bool {
         self.octets + octets(&port.node, &port.link, port.peer.as_deref()) <= MOST_OCTETS
             || self
@@ -191,7 +189,6 @@ impl Collector {
                 .is_some_and(|id| self.ports[*id as usize].is_of(port))
     }
 
-    /// Adds the port of a record.
     pub(crate) fn add(&mut self, port: &Port<'_>, sampler: &Arc<str>) {
         let is_primary = !port.is_secondary();
         let Some(known) = self
@@ -213,7 +210,7 @@ impl Collector {
             self.octets += known.octets();
             self.is_changed = true;
         }
-        // The name of the primary sampler stays while the secondary also reads the port.
+        // The name of the primary stays even if the secondary also reads the port.
         if (is_primary || !known.is_primary) && known.sampler.as_deref() != Some(&**sampler) {
             known.sampler = Some(Arc::clone(sampler));
             self.is_changed = true;
@@ -250,7 +247,7 @@ impl Collector {
 
     fn topology(&self) -> Topology {
         let mut all: Vec<Known> = self.ports.clone();
-        // The order must not depend on the order of the input.
+        // The order must not depend on the order of the records.
         all.sort_by_key(|known| known.port.key());
         let mut far: BTreeMap<PortKey, Known> = BTreeMap::new();
         for Known { port, .. } in &all {

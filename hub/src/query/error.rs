@@ -1,4 +1,4 @@
-//! The errors of a query, with the status of the HTTP response.
+//! Errors of a query, with the status of the HTTP response.
 
 use axum::http::StatusCode;
 use ibnet_record::types::Printable;
@@ -11,7 +11,7 @@ pub(crate) struct ApiError {
 }
 
 impl ApiError {
-    /// The request is wrong.
+    /// Returns the error of a wrong request.
     pub(crate) fn wrong(reason: impl Into<String>) -> Self {
         Self {
             status: StatusCode::BAD_REQUEST,
@@ -19,7 +19,7 @@ impl ApiError {
         }
     }
 
-    /// What the request is about does not exist.
+    /// Returns the error of a request for something that does not exist.
     pub(crate) fn missing(reason: impl Into<String>) -> Self {
         Self {
             status: StatusCode::NOT_FOUND,
@@ -27,7 +27,7 @@ impl ApiError {
         }
     }
 
-    /// The hub failed.
+    /// Returns the error of a failure in the hub.
     pub(crate) fn failed(reason: impl Into<String>) -> Self {
         Self {
             status: StatusCode::INTERNAL_SERVER_ERROR,

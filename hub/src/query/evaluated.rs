@@ -1,6 +1,8 @@
-//! Links, congestion trees and errors over a time range: the rows of `ibnet-view --format json`.
+//! Evaluates links, congestion trees and errors over a time range: the rows of
+//! `ibnet-view --format json`.
 //!
-//! The three answers come from one pass over the records.
+//! A *pass* reads all records of a time range once. The three answers come from the same pass, and
+//! the last passes are kept.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,10 +30,10 @@ const INTERVALS: usize = 64;
 /// Number of passes that are kept.
 const KEPT: usize = 4;
 
-/// Largest number of records of a pass.
+/// Max number of records in a pass.
 pub(crate) const MOST_RECORDS: u64 = 10_000_000;
 
-/// Number of ports whose records are read at a time, to bound the memory.
+/// Number of ports whose records are read at a time, which bounds the memory.
 const PORTS_AT_ONCE: usize = 4096;
 
 /// The result of one pass.
@@ -55,8 +57,9 @@ impl Evaluations {
     }
 }
 
-/// Evaluates the records of a time range: those of the archive if the range begins before the oldest
-/// record in memory, then those in memory. Without an archive, the range begins with the oldest record in memory.
+/// Evaluates the records of a time range. If the range begins before the oldest record in memory,
+/// the records of the archive come first. Without an archive, the range begins with the oldest
+/// record in memory.
 fn evaluate(hub: &Hub, (from, to): (u64, u64)) -> Result<Evaluated, ApiError> {
     let first = hub.read().store.first_ts().unwrap_or(0);
     let archive = hub
@@ -127,7 +130,7 @@ fn evaluate(hub: &Hub, (from, to): (u64, u64)) -> Result<Evaluated, ApiError> {
             events_of.entry((guid, port)).or_default().push(place);
         }
     }
-    // Events of devices belong to no port.
+    // Events of whole devices belong to no port.
     events::records(&events)
         .filter(|record| events::is_of_device(record))
         .for_each(|record| fold.add(&record));
@@ -164,7 +167,7 @@ fn evaluate(hub: &Hub, (from, to): (u64, u64)) -> Result<Evaluated, ApiError> {
 }
 
 impl Evaluated {
-    /// Returns the links in an order, the first ones only. `top` 0 means all.
+    /// Returns the first links in an order. `top` 0 means all.
     pub(crate) fn links(&self, order: LinkOrder, top: usize) -> Vec<LinkRow> {
         let links = links::find(&self.ports);
         let sorted = links::sorted(&links, order);
@@ -175,7 +178,6 @@ impl Evaluated {
             .collect()
     }
 
-    /// Returns the congestion trees.
     pub(crate) fn trees(&self, limits: Limits, top: usize) -> Vec<TreeRow> {
         let rows = Trees::find(&self.ports, &self.devices, limits)
             .rows()
@@ -183,17 +185,14 @@ impl Evaluated {
         rows.take(if top == 0 { usize::MAX } else { top }).collect()
     }
 
-    /// Returns all congestion trees.
     pub(crate) fn all_trees(&self) -> Trees {
         Trees::find(&self.ports, &self.devices, Limits::default())
     }
 
-    /// Returns the ports.
     pub(crate) const fn ports(&self) -> &BTreeMap<PortKey, PortSummary> {
         &self.ports
     }
 
-    /// Returns the faults.
     pub(crate) fn errors(&self, thresholds: &Thresholds) -> Vec<ibnet_analysis::errors::ErrorRow> {
         Errors::find(&self.ports, &self.devices, thresholds, None).rows()
     }

@@ -1,7 +1,7 @@
-//! Groups of hosts, such as storage targets, with the traffic into and out of them.
+//! Computes the traffic into and out of groups of hosts, such as storage targets.
 //!
-//! All numbers come from [`GroupTraffic`], so they are those of `ibnet-view job --group` for the same
-//! records and bins.
+//! All numbers come from [`GroupTraffic`], so they equal those of `ibnet-view job --group` for the
+//! same records and bins.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -26,18 +26,17 @@ use crate::query::passes::LastPasses;
 use crate::state::Hub;
 use crate::store::chunk::Wanted;
 
-/// Length of the time range if a request has none.
+/// Default length of the time range.
 const USUAL_NS: u64 = 300_000_000_000;
 
-/// Number of intervals after which a request without a time range gets a new answer.
+/// Number of intervals for which requests without a time range get the same answer.
 const STEP: u64 = 5;
 
-/// Largest number of bins, and of the bins of all ports together. A bin of a port needs about 80
-/// octets.
+/// Max number of bins, and of the bins of all ports together. A bin of a port needs about 80 bytes.
 const MOST_BINS: u64 = 360;
 const MOST_VALUES: u64 = 1_000_000;
 
-/// Possible lengths of a bin, in intervals.
+/// Lengths of a bin to choose from, in intervals.
 const BINS: [u64; 12] = [1, 2, 5, 10, 20, 60, 120, 300, 600, 1800, 3600, 21_600];
 
 /// Largest number of senders in an answer.
@@ -102,7 +101,7 @@ pub(crate) struct GroupAnswer {
     hosts: String,
     nodes: Vec<String>,
     unknown: Vec<String>,
-    /// Number of senders before the list was shortened.
+    /// Number of senders before the list is shortened.
     sender_count: usize,
     #[serde(flatten)]
     traffic: GroupTraffic,
@@ -148,9 +147,9 @@ pub(crate) fn one(
     })
 }
 
-/// Returns the last five minutes, or less if they have too many records. The newest slot is left out,
-/// because records of it can arrive later. The end is a multiple of [`STEP`] intervals, so that the
-/// requests of all clients within this time need one pass.
+/// Returns the last five minutes, or less if they have too many records. The newest slot is left
+/// out, because more of its records can arrive. The end is a multiple of [`STEP`] intervals, so all
+/// requests within this time share one pass.
 fn usual_range(hub: &Hub) -> (u64, u64) {
     let state = hub.read();
     let interval_ns = state.samplers.interval_ns().max(1);
@@ -168,7 +167,7 @@ struct Pass {
     flows: Flows,
 }
 
-/// The last passes over the records. All groups use them.
+/// The last passes over the records, shared by all groups.
 #[derive(Debug, Default)]
 pub(crate) struct Passes(LastPasses<Pass, KEPT>);
 
@@ -181,8 +180,8 @@ impl Passes {
 }
 
 impl Pass {
-    /// Reads the records of a time range: those of the archive if the range begins before the oldest
-    /// record in memory, then those in memory.
+    /// Reads the records of a time range. If the range begins before the oldest record in memory,
+    /// the records of the archive come first.
     fn over(hub: &Hub, asked: (u64, u64)) -> Result<Self, ApiError> {
         let (jobs, keys, interval_ns, first) = {
             let state = hub.read();
@@ -247,7 +246,7 @@ impl Pass {
     }
 }
 
-/// Returns the length of a bin in intervals, so that the bins of all ports fit into memory.
+/// Returns the length of a bin in intervals that lets the bins of all ports fit into memory.
 fn bin_intervals(intervals: u64, ports: u64) -> u64 {
     let most = MOST_BINS.min(MOST_VALUES / ports.max(1)).max(1);
     BINS.into_iter()
@@ -255,7 +254,7 @@ fn bin_intervals(intervals: u64, ports: u64) -> u64 {
         .unwrap_or_else(|| intervals.div_ceil(most))
 }
 
-/// Returns the ports of all hosts, and the switch ports at the other ends of their links.
+/// Returns the ports of all hosts, and the switch ports at the other end of their links.
 fn host_ports(topology: &Topology) -> Vec<PortKey> {
     let is_switch = |port: &TopologyPort| port.kind == Some(NodeKind::Switch);
     let peer = |port: &TopologyPort| port.peer.and_then(|peer| topology.ports.get(peer as usize));

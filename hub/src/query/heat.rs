@@ -1,12 +1,12 @@
-//! The values of all ports over time, as a matrix of 16-bit numbers.
+//! Returns the values of all ports over time, as a matrix of 16-bit numbers.
 //!
-//! All numbers are little endian: [`MAGIC`] (4 octets), generation of the topology (4), start of the
-//! first column in nanoseconds since 1970 (8), length of a column in nanoseconds (8), number of rows
-//! (4), number of columns (4), then the columns one after the other. A column has one number for
-//! each port of the topology, with the meaning that it has in a frame.
+//! All numbers are little endian: [`MAGIC`] (4 bytes), generation of the topology (4), start of the
+//! first column in nanoseconds since 1970 (8), length of a column in nanoseconds (8), number of
+//! rows (4), number of columns (4), then one column after the other. A column has one number for
+//! each port of the topology, coded as in a frame.
 //!
-//! A column has the values that describe its time. The counters are read at the start of a slot, so
-//! the values of a slot are in the column before it: a column of one interval equals the frame of
+//! A column has the values that describe its time. Counters are read at the start of a slot, so the
+//! values of a slot belong to the column before it: a column of one interval equals the frame of
 //! the slot that begins at its end. The jitter of the replies is removed.
 
 use std::sync::Arc;
@@ -30,19 +30,19 @@ use crate::state::Hub;
 use crate::store::chunk::Wanted;
 use crate::store::minutes::{self, MINUTE_NS};
 
-/// First octets of a matrix: `IBH1`.
+/// First bytes of a matrix: `IBH1`.
 const MAGIC: u32 = 0x3148_4249;
 
-/// Largest number of columns.
+/// Max number of columns.
 pub(crate) const MOST_COLUMNS: u64 = 2000;
 
-/// Number of columns if the request has no step.
+/// Default number of columns.
 pub(crate) const USUAL_COLUMNS: u64 = 600;
 
-/// Largest number of values in a matrix.
+/// Max number of values in a matrix.
 const MOST_VALUES: u64 = 50_000_000;
 
-/// Number of ports whose records are read at a time, to bound the memory.
+/// Number of ports whose records are read at a time, which bounds the memory.
 const PORTS_AT_ONCE: usize = 1024;
 
 /// A metric of the heat map.
@@ -50,9 +50,9 @@ const PORTS_AT_ONCE: usize = 1024;
 pub(crate) struct HeatMetric {
     pub(crate) name: &'static str,
     pub(crate) unit: &'static str,
-    /// Value of the number 64000. Larger values look the same.
+    /// Value that the number 64000 stands for. Larger values look the same.
     pub(crate) scale: f64,
-    /// Whether frames have the metric too.
+    /// Whether frames have this metric too.
     pub(crate) live: bool,
 }
 
@@ -76,7 +76,7 @@ pub(crate) const METRICS: [HeatMetric; 7] = [
     metric("rtt_ns", "ns", 10e6, false),
 ];
 
-/// How the values of a column are joined.
+/// How the values in a column are combined.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Join {
     Max,
@@ -107,11 +107,11 @@ struct Cell {
     all: Vec<f64>,
     is_down: bool,
     is_silent: bool,
-    /// The port answered without a value.
+    /// The port answered, but without a value.
     has_answer: bool,
-    /// Counters of the metric have no rate.
+    /// Some counters of the metric have no rate, so its sum is a lower bound.
     is_partial: bool,
-    /// A counter of errors increased at an unknown time.
+    /// An error counter increased at an unknown time.
     has_increase: bool,
 }
 
@@ -126,11 +126,10 @@ struct Row {
     cells: Vec<Cell>,
     slots: Slots,
     readings: Readings,
-    /// End of the values of an archive.
+    /// End of the values from the archive.
     end_ns: u64,
 }
 
-/// Returns the matrix.
 pub(crate) fn find(hub: &Hub, request: Request) -> Result<Vec<u8>, ApiError> {
     let (topology, interval_ns) = {
         let state = hub.read();
@@ -273,10 +272,10 @@ pub(crate) fn find(hub: &Hub, request: Request) -> Result<Vec<u8>, ApiError> {
     Ok(octets)
 }
 
-/// Largest number of values of a matrix with records of an archive. Each needs about 80 octets.
+/// Max number of values in a matrix with records of an archive. Each needs about 80 bytes.
 const MOST_ARCHIVED: u64 = 4_000_000;
 
-/// The rows of all ports, from an archive and from the memory.
+/// Rows of all ports, from the archive and from memory.
 #[derive(Clone)]
 struct Rows {
     empty: Row,
@@ -286,8 +285,8 @@ struct Rows {
     first: Arc<FxHashMap<PortKey, u64>>,
 }
 
-/// Returns the rows of all ports. `None` without an archive, if the memory has the whole range, and if
-/// the matrix is too large.
+/// Returns the rows of all ports. `None` if there is no archive, if the records in memory cover the
+/// whole range, or if the matrix is too large.
 fn archived(
     empty: &Row,
     values: u64,
@@ -306,7 +305,7 @@ fn archived(
             Arc::new(first.collect()),
         )
     };
-    // The records at the edges of the range are used as they are.
+    // The records at the edges of the range are used unchanged.
     let range = (
         range.0.saturating_sub(REACH_NS),
         range.1.saturating_add(REACH_NS),
@@ -386,7 +385,7 @@ impl Row {
         }
     }
 
-    /// Adds the rate of further counters to columns that have a value already.
+    /// Adds the rate of another counter to columns that already have a value.
     fn add_more(&mut self, time: Interval, rate: f64) {
         let Some(time) = Interval::new(
             time.from().saturating_sub(self.from),
@@ -403,7 +402,7 @@ impl Row {
         }
     }
 
-    /// Changes the cells of the columns that a time overlaps.
+    /// Changes the cells of the columns that a time range overlaps.
     fn mark(&mut self, time: Interval, of: fn(&mut Cell)) {
         let end = self
             .from
@@ -490,7 +489,7 @@ impl Fold for Row {
 }
 
 impl Cell {
-    /// Returns the number, and whether it is a lower bound.
+    /// Returns the number for a cell, and whether it is a lower bound.
     fn number(&mut self, join: Join, scale: f64, none: u16) -> (u16, bool) {
         let value = match join {
             Join::Mean => (self.time_ns > 0).then(|| self.sum / self.time_ns as f64),
@@ -499,7 +498,8 @@ impl Cell {
         };
         let is_bound = self.is_partial || self.has_increase;
         match value {
-            // At least 0 says nothing, and an increase at an unknown time is not drawn as 0.
+            // "At least 0" carries no information, and an increase at an unknown time is not drawn
+            // as 0.
             Some(value) if value > 0.0 || !is_bound => (
                 ((value / scale).clamp(0.0, 1.0) * f64::from(FULL)).round() as u16,
                 is_bound,

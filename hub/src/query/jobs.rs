@@ -1,9 +1,8 @@
-//! Jobs with their traffic, and one job with its links and its neighbours.
+//! Returns jobs with their traffic, and one job with its links and its neighbours.
 //!
 //! The totals of a job are added up while it runs ([`crate::jobs::settle`]). Links, neighbours and
-//! congestion trees come from the records of a time range. A port counter does not show the owner of
-//! a packet, so the parts of a job in the traffic of a link are the estimates of
-//! [`ibnet_analysis::job`].
+//! congestion trees come from the records of a time range. Port counters do not show which job sent
+//! a packet, so the job shares of a link's traffic are the estimates of [`ibnet_analysis::job`].
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,10 +22,10 @@ use crate::query::error::ApiError;
 use crate::query::evaluated::{Evaluated, Evaluations, MOST_RECORDS};
 use crate::state::Hub;
 
-/// Time range of the links of a job if a request has none: the last minute of the job.
+/// Default time range of a job's links: its last minute.
 const USUAL_NS: u64 = 60_000_000_000;
 
-/// Largest number of neighbours, links and congestion trees in the answer.
+/// Max number of neighbours, links and congestion trees in the answer.
 const MOST_ROWS: usize = 100;
 
 /// A job with its traffic. Sums are null without records.
@@ -48,14 +47,15 @@ pub(crate) struct JobRow {
     traffic_to_ns: Option<u64>,
     injected_bytes: Option<f64>,
     ejected_bytes: Option<f64>,
-    /// Time for which the ports of all nodes were blocked, summed over the ports, in seconds.
-    /// Times in which the octets and the blocked time are known.
+    /// Times in seconds: the traffic is known in `covered_seconds`, and the blocked time in
+    /// `blocked_covered_seconds`. `blocked_seconds` is the blocked time of the nodes' ports, summed
+    /// over the ports.
     covered_seconds: Option<f64>,
     blocked_seconds: Option<f64>,
     blocked_covered_seconds: Option<f64>,
-    /// Share of the known time in which a port was blocked: the mean of all ports.
+    /// Blocked share of the known time, as a mean over all ports.
     blocked: Option<f64>,
-    /// Blocked time per octet that was sent, in nanoseconds.
+    /// Blocked time for each byte sent, in nanoseconds.
     blocked_ns_per_byte: Option<f64>,
     imbalance: Imbalance,
     /// Nodes with records. Present only in the answer about one job.
@@ -66,13 +66,13 @@ pub(crate) struct JobRow {
     missing: Option<Vec<String>>,
 }
 
-/// Jobs that a list has.
+/// Which jobs a list has.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Filter {
     pub(crate) from: u64,
     pub(crate) to: u64,
     pub(crate) id: Option<String>,
-    /// Part of the ID, of a name, of the user or of the host list.
+    /// Text that the ID, a name, the user or the host list must contain.
     pub(crate) text: String,
     /// Whether the job runs.
     pub(crate) is_running: Option<bool>,
@@ -119,7 +119,7 @@ impl JobRow {
     }
 }
 
-/// Returns the jobs that match. The job that started last comes first.
+/// Returns the matching jobs, the one that started last first.
 pub(crate) fn list(hub: &Hub, filter: &Filter) -> Vec<JobRow> {
     let text = filter.text.to_lowercase();
     let has_text = |run: &JobRun| {
@@ -166,7 +166,7 @@ pub(crate) fn list(hub: &Hub, filter: &Filter) -> Vec<JobRow> {
 pub(crate) struct JobAnswer {
     #[serde(flatten)]
     row: JobRow,
-    /// Data rate that all nodes sent in each bin, in Gb/s: the mean of the recorded time in which
+    /// Data rate that all nodes sent in each bin, in Gb/s: the mean over the recorded time in which
     /// the job ran. A lower bound where `injected_covered` is below 1. Null where nothing is known.
     injected_gbps: Vec<Option<f64>>,
     /// Share of the ports whose data rate is known in each bin, 0 to 1: 0 for a bin without
@@ -178,10 +178,10 @@ pub(crate) struct JobAnswer {
     /// Start and end of the time range of the fields below.
     links_from_ns: u64,
     links_to_ns: u64,
-    /// Links from the leaf switches of the job to other switches. The link with most traffic of the
-    /// job comes first.
+    /// Links from the leaf switches of the job to other switches. The link with the most traffic of
+    /// the job comes first.
     uplinks: Vec<UplinkRow>,
-    /// Jobs that used the same links. The job with most traffic on these links comes first.
+    /// Jobs that used the same links. The job with the most traffic on these links comes first.
     neighbours: Vec<Neighbour>,
     /// Congestion trees in which nodes of the job waited. The tree that held up the job longest
     /// comes first.
@@ -198,7 +198,7 @@ struct UplinkRow {
     down_gbps: f64,
     used: Option<f64>,
     blocked: Option<f64>,
-    /// Estimated part of the job.
+    /// Estimated rate of the job in Gb/s.
     job_up_gbps: f64,
     job_down_gbps: f64,
 }
@@ -214,8 +214,7 @@ struct Neighbour {
     leaves: usize,
     ports: usize,
     nodes: usize,
-    /// Estimated part of the neighbour in the traffic of these links, in Gb/s: the mean over the time
-    /// range.
+    /// Estimated rate of the neighbour on these links in Gb/s: the mean over the time range.
     up_gbps: f64,
     down_gbps: f64,
 }
@@ -226,10 +225,10 @@ struct JobTree {
     to: Option<PortName>,
     why: RootCause,
     seconds: f64,
-    /// Number of HCA ports of the job that waited, and of all HCA ports that waited.
+    /// Number of the job's HCA ports that waited, and of all HCA ports that waited.
     job_ports: usize,
     host_ports: usize,
-    /// Time for which the ports of the job were blocked in the tree, summed, in seconds.
+    /// Time in seconds for which the job's ports were blocked in the tree, summed over the ports.
     job_blocked_seconds: f64,
 }
 
@@ -283,7 +282,7 @@ pub(crate) fn one(
         neighbours: Vec::new(),
         trees: Vec::new(),
     };
-    // A job that ended before the oldest record has only its totals.
+    // Of a job that ended before the oldest record, only the totals exist.
     if range.0 < range.1 {
         let found = evaluations.find(hub, range)?;
         let own = Traffic::of(hub, &found, &known.run.hosts);
@@ -312,7 +311,7 @@ impl Traffic {
     fn of(hub: &Hub, found: &Evaluated, hosts: &Hosts) -> Self {
         let names: BTreeSet<String> = hosts.iter().map(str::to_lowercase).collect();
         let topology = hub.read().topology.clone();
-        // The other ends of the links of hosts are leaf switches.
+        // The other end of a host's link is a leaf switch.
         let leaves: BTreeSet<Guid> = keys_of(&topology, &names)
             .into_iter()
             .map(|(guid, _)| guid)
@@ -362,7 +361,7 @@ impl Traffic {
         let (from, to) = range;
         let neighbour = |run: &JobRun| {
             let other = Job::of(&self.ports, &run.hosts);
-            // The ports carry traffic of other jobs before the start and after the end.
+            // Before the start and after the end, the ports carry traffic of other jobs.
             let ran_ns = run
                 .to
                 .unwrap_or(to)

@@ -1,8 +1,8 @@
-//! The subnet managers, from the events of the samplers.
+//! Derives the subnet managers from the events of the samplers.
 //!
-//! An event `sm` has the GUID and the LID of a subnet manager, and its state and priority as text. An
-//! event `sm_change` reports another master. An event `local_change` of an older sampler has only the
-//! LID of the subnet manager that serves the sampler.
+//! An event `sm` has the GUID and the LID of a subnet manager, with its state and priority as text.
+//! An event `sm_change` reports another master. An event `local_change` of an older sampler has
+//! only the LID of the subnet manager that serves the sampler.
 
 use std::collections::BTreeMap;
 
@@ -26,13 +26,13 @@ pub(crate) struct ManagerRow {
     /// State in lower case, such as `master` or `standby`.
     pub(crate) state: Option<String>,
     pub(crate) priority: Option<u64>,
-    /// Number of its sweeps and changes of the subnet (ActCount).
+    /// ActCount, which counts its sweeps and changes of the subnet.
     pub(crate) act_count: Option<u64>,
-    /// Whether the subnet manager answers, and a port names it.
+    /// Whether the subnet manager answers and a port still names it.
     pub(crate) is_present: bool,
-    /// Whether it is the master, by the newest event.
+    /// Whether it is the master according to the newest event.
     pub(crate) is_master: bool,
-    /// Time of the newest event with its state, and of its first event.
+    /// Times of the newest event with its state, and of its first event.
     pub(crate) since_ns: u64,
     pub(crate) first_ns: u64,
     /// Sampler of the newest event.
@@ -65,11 +65,11 @@ pub(crate) fn find(hub: &Hub, (from, to): (u64, u64)) -> Managers {
     of(events, &state.topology)
 }
 
-/// A manager is known by its GUID, or by its LID if no event has its GUID.
+/// A subnet manager is identified by its GUID, or by its LID if no event has its GUID.
 type Key = (Option<Guid>, Option<Lid>);
 
 fn of(events: Vec<EventRow>, topology: &Topology) -> Managers {
-    // Newest first: later entries, which are older, do not replace the GUID of a LID.
+    // Newest first, so older entries do not replace the GUID of a LID.
     let mut guids: BTreeMap<Lid, Guid> = BTreeMap::new();
     for event in &events {
         if let (Some(lid), Some(guid)) = (event.lid, event.guid) {
@@ -126,7 +126,7 @@ fn of(events: Vec<EventRow>, topology: &Topology) -> Managers {
         }
         let is_master = row.is_present && row.state.as_deref() == Some("master");
         if is_master && master != Some(key) {
-            // Several samplers report the same change.
+            // Several samplers can report the same change, which counts once.
             changes += usize::from(master.is_some());
             master = Some(key);
         }
@@ -168,7 +168,7 @@ fn state_in(detail: &str) -> Option<String> {
         .then_some(word)
 }
 
-/// Returns the number behind some words.
+/// Returns the number that follows some words.
 fn number_after(detail: &str, words: &str) -> Option<u64> {
     let (_, rest) = detail.split_once(words)?;
     let digits: String = rest

@@ -1,4 +1,4 @@
-//! The marks of the timeline: what happened, and when.
+//! The marks of the timeline, which show what happened and when.
 
 use ibnet_record::types::{Guid, PortNum};
 use serde::Serialize;
@@ -6,10 +6,10 @@ use serde::Serialize;
 use crate::events::EventRow;
 use crate::kinds;
 
-/// Largest number of marks. The severe ones and the newest ones are kept.
+/// Max number of marks. Severe marks are kept first, then the newest ones.
 const MOST: usize = 500;
 
-/// Events that are no marks, because they are frequent and show no change of the fabric.
+/// Events without a mark, because they are frequent and show no change of the fabric.
 const HIDDEN: [&str; 4] = [
     "group_unsupported",
     "window_halved",

@@ -1,4 +1,4 @@
-//! The records in memory, as the continuation of an archive.
+//! Adds the records in memory to those of an archive, as their continuation.
 
 use ibnet_analysis::input::continued::Later;
 use ibnet_analysis::input::memory::REACH_NS;
@@ -16,7 +16,7 @@ pub(crate) struct Memory<'h> {
     pub(crate) keys: Vec<PortKey>,
     /// Counters that are needed.
     pub(crate) wanted: Wanted,
-    /// Events that the archive does not have.
+    /// Events that the archive lacks.
     pub(crate) events: Vec<EventRow>,
     /// Start and end of the time range in nanoseconds since 1970.
     pub(crate) range: (u64, u64),

@@ -1,5 +1,5 @@
-//! Answers from the records in memory. All numbers come from [`ibnet_analysis`], so they are those of
-//! `ibnet-view` for the same records.
+//! Answers from the records in memory. All numbers come from [`ibnet_analysis`], so they equal
+//! those of `ibnet-view` for the same records.
 //!
 //! | module | contents |
 //! |---|---|

@@ -1,5 +1,5 @@
-//! The last passes over the records. All clients use them, so a picture of fifty clients costs one
-//! pass for each slot.
+//! Shares the last passes over the records among all clients, so a picture that fifty clients watch
+//! costs one pass for each slot.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::query::error::ApiError;
 use crate::state::Revision;
 
-/// Start and end of a time range, in nanoseconds since 1970, and the records that there are.
+/// Start and end of a time range in nanoseconds since 1970, and the revision of the records.
 type Asked = ((u64, u64), Revision);
 
-/// The results of the last passes, by what was asked. `KEPT` is their largest number.
+/// Results of the last passes by time range and revision, at most `KEPT` of them.
 #[derive(Debug)]
 pub(crate) struct LastPasses<T, const KEPT: usize>(Mutex<VecDeque<Arc<Pass<T>>>>);
 
@@ -28,9 +28,9 @@ impl<T, const KEPT: usize> Default for LastPasses<T, KEPT> {
 }
 
 impl<T, const KEPT: usize> LastPasses<T, KEPT> {
-    /// Returns the result of the pass over a time range. `make` makes it if there is none of these
-    /// records. A second request for the same range waits for the first. A request for another
-    /// range does not wait.
+    /// Returns the result of the pass over a time range, and calls `make` if these records have
+    /// none. A second request for the same range waits for the first one; a request for another
+    /// range does not.
     pub(crate) fn find(
         &self,
         asked: Asked,
@@ -63,7 +63,7 @@ impl<T, const KEPT: usize> LastPasses<T, KEPT> {
     }
 }
 
-/// Locks a value. It stays valid if a thread panics.
+/// Locks a value. It stays valid even if a thread panics.
 fn lock<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
     value.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! The last record of a port.
+//! Returns the last record of a port.
 
 use std::collections::BTreeMap;
 
@@ -18,10 +18,10 @@ use crate::store::chunk::Wanted;
 /// Number of events in the answer.
 const EVENTS: usize = 50;
 
-/// Largest number that every JSON reader keeps exactly. A larger counter is written as text.
+/// Max integer that every JSON reader represents exactly. A larger counter is written as a string.
 const EXACT: u64 = 1 << 53;
 
-/// One port with everything that its last record shows.
+/// One port with everything in its last record.
 #[derive(Debug, Serialize)]
 pub(crate) struct PortAnswer {
     #[serde(flatten)]
@@ -32,8 +32,8 @@ pub(crate) struct PortAnswer {
     index: Option<usize>,
     peer: Option<PortName>,
     counters: BTreeMap<String, CounterValue>,
-    /// Time of the record with the counters. A record without an answer has none, so it can be older
-    /// than `ts`.
+    /// Time of the record with the counters. It can be older than `ts`, because the record of a
+    /// port that did not answer has none.
     counters_ts: Option<u64>,
     rates: Fields,
     saturated: Vec<String>,
@@ -41,18 +41,18 @@ pub(crate) struct PortAnswer {
     events: Vec<EventRow>,
 }
 
-/// What the records have of the attribute PortInfo.
+/// What the records contain of the attribute PortInfo.
 #[derive(Debug, Serialize)]
 struct PortInfo {
     /// `active` or `down`. Null if the port did not answer.
     port_state: Option<&'static str>,
     link_width_active: Option<String>,
     link_speed_active: Option<String>,
-    /// NeighborMTU in octets. Null before PortInfo was read.
+    /// NeighborMTU in bytes. Null before PortInfo was read.
     mtu: Option<u16>,
     /// Number of data VLs in OperationalVLs. Null before PortInfo was read.
     vls: Option<u8>,
-    /// Whether the device reported width and speed (`live`), or the net file has them (`file`).
+    /// Whether width and speed come from the device (`live`) or from the net file (`file`).
     source: String,
     lid: Lid,
     /// Time and kind of the last event about the link.
@@ -111,7 +111,7 @@ fn value(port: &Port<'_>, field: PortField) -> Json {
     }
 }
 
-/// A counter. Numbers that not every reader of JSON keeps exactly are text.
+/// A counter. Numbers that some JSON readers cannot represent exactly are strings.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 enum CounterValue {

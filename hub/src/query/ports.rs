@@ -1,4 +1,4 @@
-//! The newest values of ports that match a text.
+//! Searches ports by text, and returns their newest values.
 
 use ibnet_record::types::{Guid, Lid, NodeKind, PortNum};
 use serde::Serialize;
@@ -43,7 +43,7 @@ pub(crate) struct Search {
 /// Returns the ports that match.
 pub(crate) fn find(topology: &Topology, frame: Option<&Frame>, search: &Search) -> Vec<PortRow> {
     let text = search.text.trim().to_lowercase();
-    // Values belong to the ports only if both have the same generation.
+    // The values fit the ports only if both have the same generation.
     let frame = frame.filter(|frame| frame.topology.generation == topology.generation);
     let mut rows = Vec::new();
     for (index, port) in topology.ports.iter().enumerate() {

@@ -87,8 +87,8 @@ fn record(
     if is_silent {
         return Some(line.to_string());
     }
-    // A congestion for some time: the port to host 0x104 is full, and the ports before it wait, from
-    // host 0x101 over the spine switch.
+    // A congestion for some time: the port to host 0x104 is full, and the ports before it wait,
+    // from host 0x101 over the spine switch.
     let is_congested = (100..150).contains(&passed);
     let full = if is_congested && number == 6 {
         0.97

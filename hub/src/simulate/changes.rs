@@ -1,4 +1,4 @@
-//! Changes of a simulated fabric over time.
+//! Changes a simulated fabric over time.
 
 use std::thread;
 use std::time::Duration;
@@ -21,7 +21,8 @@ const FLAP: std::ops::Range<u64> = 20..34;
 const FAIL_EVERY: u64 = 180;
 const FAIL: std::ops::Range<u64> = 100..120;
 
-/// Period of the failover of the subnet manager, and the seconds in which the standby is the master.
+/// Period of the failover of the subnet manager, and the seconds in which the standby is
+/// the master.
 const FAILOVER_EVERY: u64 = 240;
 const FAILOVER: std::ops::Range<u64> = 45..105;
 
@@ -31,7 +32,7 @@ const PRIORITIES: (u8, u8) = (14, 13);
 /// Number of dead hosts if the configuration names none.
 const DEAD: usize = 2;
 
-/// A fabric needs this many hosts for dead ones among them.
+/// Min number of hosts of a fabric in which some are dead.
 const MANY_HOSTS: usize = 16;
 
 /// What changes, and when.
@@ -44,7 +45,7 @@ pub(crate) struct Changes {
 }
 
 impl Changes {
-    /// Chooses the devices that change. Hosts of samplers do not change.
+    /// Chooses the devices that change. Hosts of samplers never do.
     pub(crate) fn new<'a>(
         fabric: &SimFabric,
         samplers: impl Iterator<Item = &'a str>,
@@ -85,7 +86,7 @@ impl Changes {
         for second in 0_u64.. {
             thread::sleep(SECOND);
             self.pass(second, fabric);
-            // A single sampler does not fail: nothing would be left.
+            // A single sampler never fails, because no records would be left.
             if samplers.len() > 1 {
                 fail(&mut samplers[1], second);
             }
@@ -110,8 +111,8 @@ impl Changes {
         }
     }
 
-    /// Makes one subnet manager the master. The other one is the standby, or does not answer after its
-    /// failover.
+    /// Makes one subnet manager the master. The other one becomes the standby, or stops answering
+    /// if it has failed.
     fn manage(&self, fabric: &SharedFabric, has_failed: bool) {
         let Some((first, second)) = self.managers else {
             return;

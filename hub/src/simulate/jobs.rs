@@ -1,8 +1,8 @@
-//! The jobs of a simulated fabric.
+//! Generates the jobs of a simulated fabric.
 //!
-//! The hosts of each job of the simulated traffic run one job after another, so that there are
-//! running and past jobs. The hosts of the incast are one job that runs all the time and writes its
-//! results to one server every minute. Storage servers run no job.
+//! The hosts of each job in the simulated traffic run one job after another, so there are running
+//! and past jobs. The hosts of the incast belong to one job that never ends and writes its results
+//! to one server every minute. Storage servers run no job.
 
 use ibnet::mad::transport::sim::traffic::{Incast, Traffic};
 use ibnet::topology::{DeviceId, Fabric};
@@ -14,17 +14,17 @@ use crate::jobs::source::Simulated;
 
 const MINUTE_NS: u64 = 60_000_000_000;
 
-/// Lengths of the jobs of a group of hosts in minutes. The next group has the next length.
+/// Lengths of jobs in minutes. Each group of hosts takes the next one.
 const LENGTHS: [u64; 5] = [7, 3, 12, 5, 25];
 
 /// ID of the job of the incast, and of the first other job.
 const INCAST_ID: u64 = 4100;
 const FIRST_ID: u64 = 4101;
 
-/// Number that is added to the ID for the next job of the same hosts.
+/// Distance between the IDs of consecutive jobs on the same hosts.
 const NEXT: u64 = 100;
 
-/// Names of jobs and users. The next group of hosts has the next name.
+/// Names of jobs and users. Each group of hosts takes the next pair.
 const NAMES: [(&str, &str); 5] = [
     ("climate", "user02"),
     ("lattice", "user03"),
@@ -37,7 +37,7 @@ const NAMES: [(&str, &str); 5] = [
 struct Group {
     nodes: String,
     hosts: Hosts,
-    /// Time of the first start, and length of each job, in nanoseconds.
+    /// Start of the first job, and length of each job, in nanoseconds.
     first_ns: u64,
     length_ns: u64,
 }
@@ -64,7 +64,7 @@ pub(super) fn of(
             groups.len() as u64,
             LENGTHS[groups.len() % LENGTHS.len()] * MINUTE_NS,
         );
-        // The first jobs began before the recording.
+        // The first jobs began before the simulation.
         let first_ns = start_ns.saturating_sub((place * 97 + 40) % 240 * MINUTE_NS / 60);
         groups.push(Group {
             nodes,

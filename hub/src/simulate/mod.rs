@@ -1,8 +1,9 @@
-//! A simulated fabric with its samplers, in this process. The samplers are those of `ibnet-sweep`.
+//! Runs a simulated fabric with its samplers in this process. The samplers are those of
+//! `ibnet-sweep`.
 //!
-//! Hosts that can cover the fabric become samplers. A thread changes the fabric from time to time:
+//! Enough hosts to cover the fabric become samplers. A thread changes the fabric from time to time:
 //! two hosts are dead, a link goes down and comes back, an incast happens every minute, the subnet
-//! manager fails over, and a sampler fails for a while. The storage servers are a group of hosts.
+//! manager fails over, and a sampler fails for a while. The storage servers form a group of hosts.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -39,29 +40,29 @@ mod record;
 
 pub use record::{Recording, record};
 
-/// Largest number of ports of a sampler, as in `ibnet-gen`.
+/// Max number of ports of a sampler, as in `ibnet-gen`.
 const CAP: u32 = 150;
 
-/// Time between two readings of NodeInfo and PortInfo. It is shorter than the default, so a link that
-/// is down for some seconds is seen.
+/// Time between two readings of NodeInfo and PortInfo. It is shorter than the default, so that a
+/// link which is down for some seconds is detected.
 const IDENTITY: &str = "5s";
 
-/// Octets of the records of all samplers that wait for the hub, and the least of one sampler. If the hub is
-/// slower, the outputs of the samplers drop records and count them.
+/// Size in bytes of all samplers' records that may wait for the hub, and the min for one sampler.
+/// If the hub is slower, the outputs of the samplers drop records and count them.
 const BUFFERS: u64 = 256 << 20;
 const LEAST_BUFFER: u64 = 1 << 20;
 
-/// Time between two looks at the records of the samplers.
+/// Time between two checks for records of the samplers.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// Time between two incasts.
 const INCAST_EVERY: Duration = Duration::from_secs(60);
 
-/// Name of the group of the storage servers, and the largest number of them with an incast.
+/// Name of the group of storage servers, and their max number with an incast.
 const STORAGE: &str = "storage";
 const SERVERS: usize = 4;
 
-/// Starts of the names of storage servers, as in the storms of the simulated traffic.
+/// Prefixes of the names of storage servers, as in the storms of the simulated traffic.
 const STORAGE_NAMES: [&str; 3] = ["nfs", "oss", "mds"];
 
 /// A fabric that the threads of all samplers share.
@@ -119,7 +120,7 @@ impl Prepared {
         let fabric = net_file::read(net)?.fabric;
         let blocks = samplers(&fabric)?;
         let incast = incast(&fabric, &simulation);
-        // A fabric with one leaf switch has no flood.
+        // A fabric with a single leaf switch has no flood, so it gets the traffic of jobs.
         let traffic = simulation.traffic(
             &fabric,
             incast.as_ref(),
@@ -162,12 +163,10 @@ impl Prepared {
         })
     }
 
-    /// Returns the names of the samplers.
     pub(crate) fn samplers(&self) -> impl Iterator<Item = &str> {
         self.blocks.iter().map(|block| block.host.as_str())
     }
 
-    /// Takes the jobs of the fabric.
     pub(crate) fn take_jobs(&mut self) -> Simulated {
         std::mem::replace(&mut self.jobs, Box::new(|_| Vec::new()))
     }
@@ -177,7 +176,7 @@ impl Prepared {
         self.storage.as_ref()
     }
 
-    /// Returns a sampler that does not run yet, and its records.
+    /// Returns a sampler that has not started yet, and its records.
     fn sampler(&self, block: &Sampler, clock: SystemClock) -> (RunningSampler, Lines) {
         let (outlet, lines) =
             Destination::memory_of((BUFFERS / self.blocks.len().max(1) as u64).max(LEAST_BUFFER));
@@ -218,7 +217,6 @@ impl Prepared {
     }
 }
 
-/// Returns the settings of a sampler.
 fn settings(block: &Sampler, interval: Duration, engine: &engine::Config) -> DriverSettings {
     DriverSettings {
         is_secondary: block.is_secondary(),
@@ -244,18 +242,15 @@ fn forward(outlets: &[Lines], sender: &Sender) {
 }
 
 impl RunningSampler {
-    /// Returns the name of the sampler.
     pub(crate) fn name(&self) -> &str {
         &self.settings.sampler
     }
 
-    /// Returns whether the sampler was started and not stopped.
     #[cfg(test)]
     const fn is_running(&self) -> bool {
         self.running.is_some()
     }
 
-    /// Starts the sampler.
     pub(crate) fn start(&mut self) -> std::io::Result<()> {
         let control = Arc::new(Control::default());
         let driver = Driver::new(
@@ -283,13 +278,14 @@ impl RunningSampler {
     pub(crate) fn stop(&mut self) {
         if let Some((control, handle)) = self.running.take() {
             control.stop();
-            // A panic of the thread was reported when it happened.
+            // The panic of the thread was reported when it happened.
             let _ = handle.join();
         }
     }
 }
 
-/// Returns the share of each sampler. If no hosts can cover the fabric, one sampler reads all ports.
+/// Returns the ports of each sampler. If no hosts can cover the fabric, one sampler reads
+/// all ports.
 fn samplers(fabric: &Fabric) -> Result<Vec<Sampler>, HubError> {
     partition::something_to_sample(fabric)?;
     match suggest(
@@ -308,8 +304,8 @@ fn samplers(fabric: &Fabric) -> Result<Vec<Sampler>, HubError> {
     }
 }
 
-/// Returns the incast of the scenario, which is repeated every minute. `None` for a scenario without
-/// an incast, and for a fabric with two hosts.
+/// Returns the incast of the scenario, which is repeated every minute. `None` for a scenario
+/// without an incast, and for a fabric that is too small for one.
 fn incast(fabric: &Fabric, simulation: &Simulation) -> Option<Incast> {
     let every = Some(INCAST_EVERY.max(simulation.length));
     simulation
@@ -317,9 +313,9 @@ fn incast(fabric: &Fabric, simulation: &Simulation) -> Option<Incast> {
         .map(|incast| Incast { every, ..incast })
 }
 
-/// Returns the storage servers: the hosts whose names begin with `nfs`, `oss` or `mds`. Without such
-/// hosts they are the destinations of the storm, or the server of the incast and the hosts before it
-/// at the same switch.
+/// Returns the storage servers: the hosts whose names begin with `nfs`, `oss` or `mds`. Without
+/// such hosts they are the destinations of the storm, or the server of the incast and the hosts
+/// before it at the same switch.
 fn servers(fabric: &Fabric, simulation: &Simulation, incast: Option<&Incast>) -> Vec<DeviceId> {
     let has_name = |id: &DeviceId| {
         is_host(fabric, *id)
@@ -351,7 +347,7 @@ fn servers(fabric: &Fabric, simulation: &Simulation, incast: Option<&Incast>) ->
     servers.into_iter().collect()
 }
 
-/// Locks the fabric. The simulation stays valid if a thread panics.
+/// Locks the fabric. The simulation stays valid even if a thread panics.
 pub(crate) fn lock(fabric: &SharedFabric) -> std::sync::MutexGuard<'_, SimFabric> {
     fabric.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,7 +1,7 @@
-//! The simulated fabric in virtual time: the records of minutes without waiting.
+//! Records a simulated fabric in virtual time, so minutes of records need no waiting.
 //!
-//! The browser tests send them to a hub slot by slot, so that no result depends on the speed of the
-//! machine.
+//! The browser tests send these records to a hub slot by slot, so that no result depends on the
+//! speed of the machine.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,16 +22,16 @@ const SECOND_NS: u64 = 1_000_000_000;
 /// What the samplers of a simulated fabric have recorded.
 #[derive(Debug)]
 pub struct Recording {
-    /// Names of the samplers, and their lines.
+    /// Names of the samplers, each with its lines.
     pub samplers: Vec<(String, String)>,
-    /// The jobs as CSV, with those that run at the end.
+    /// The jobs as CSV, including those that are running at the end.
     pub jobs: String,
     /// Group of the storage servers, in the form of the key `groups`.
     pub storage: Option<String>,
 }
 
-/// Records a number of slots of one second. `start_ns` is the time of the start in nanoseconds since
-/// 1970, a whole second. What changes, changes as in the program, but no sampler fails. The same
+/// Records a number of slots of one second. `start_ns` is the time of the start in nanoseconds
+/// since 1970, a whole second. The fabric changes as in the program, but no sampler fails. The same
 /// arguments give the same records, except for the `start` records.
 ///
 /// # Errors
@@ -64,7 +64,7 @@ pub fn record(
         )
     });
     let jobs = "job,name,user,nodes,start,end,state\n".to_owned() + &jobs.collect::<String>();
-    // The samplers run one after the other, each with its own copy of the same fabric.
+    // The samplers run one after the other, each on its own copy of the same fabric.
     let samplers = (0..count)
         .map(|sampler| sweep(&prepare()?, sampler, slots, start_ns))
         .collect::<Result<_, _>>()?;
@@ -93,7 +93,7 @@ fn sweep(
     let block = &prepared.blocks[sampler];
     let clock = VirtualClock::default();
     clock.set_wall_offset(i64::try_from(start_ns).unwrap_or(i64::MAX));
-    // A sampler has its own seed, which is that of all runs.
+    // Each sampler has its own seed, which is the same in every run.
     let seed = sampler as u64;
     let transport = VirtualTransport::new(Arc::clone(fabric), clock.clone(), seed);
     let settings = DriverSettings {
@@ -118,7 +118,7 @@ fn sweep(
     });
     text += &lines.text();
     match done {
-        // Nothing is lost in virtual time.
+        // No record is lost in virtual time.
         Ok(()) => Ok((block.host.clone(), text)),
         Err(error) => Err(HubError::Thread(stopped(error))),
     }

@@ -82,8 +82,8 @@ const fn live(interval_ms: u64, ahead_ms: i64, delay_ms: u64) -> Live {
     }
 }
 
-/// Lets samplers send records without a `start` record for some seconds, in virtual time. Returns the
-/// values of their ports in each frame, with its slot.
+/// Lets samplers send records without a `start` record for some seconds, in virtual time. Returns
+/// the values of their ports in each frame, with its slot.
 fn run_live<const N: usize>(hub: &Hub, seconds: u64, samplers: [Live; N]) -> Vec<(u64, [u16; N])> {
     let (mut frames, mut number) = (Vec::new(), None);
     for at_ms in (0..seconds * 1000).step_by(10) {
@@ -157,7 +157,8 @@ fn shown(hub: &Hub, guid: u64) -> u16 {
         .expect("a port")]
 }
 
-/// Lets samplers `a` (port 1) and `b` (port 2) send records, with the offsets of their clocks in seconds.
+/// Lets samplers `a` (port 1) and `b` (port 2) send records, with the offsets of their clocks in
+/// seconds.
 fn run(hub: &Hub, seconds: std::ops::Range<u64>, a: i64, b: i64) {
     for second in seconds {
         let second = START + second;
@@ -300,8 +301,8 @@ fn minutes_have_no_values_of_a_wrong_clock() {
     );
 }
 
-/// Lets the only sampler send records for a time, with the offset of its clock in seconds. With an offset,
-/// the data rate is 70 Gb/s instead of 50.
+/// Lets the only sampler send records for a time, with the offset of its clock in seconds. With an
+/// offset, the data rate is 70 Gb/s instead of 50.
 fn run_alone(hub: &Hub, seconds: std::ops::Range<u64>, offset: u64) {
     for second in seconds {
         let lines = slot("a", 1, START + second + offset);
@@ -754,7 +755,8 @@ fn slot_of_another_time_moves_no_frame() {
             &slot_of("b", 2, (at, START + second + 1000), SECOND),
         );
         tick(&hub, START + second);
-        // Until the sampler counts as silent, a frame waits for it, and this test looks once a second.
+        // Until the sampler counts as silent, a frame waits for it, and this test looks once a
+        // second.
         let waits = u64::from(second < 22);
         assert_eq!(
             (hub.read().last_slot(), shown(&hub, 1)),

@@ -1,9 +1,11 @@
-//! The records of one sampler about one port, in compact form and back.
+//! Compresses the records of one sampler about one port, and reads them back.
 //!
-//! A chunk has the columns of up to [`ROWS`] records. What seldom changes, such as the name of the
-//! node and its peer, is in the chunk only once. If it changes, a new chunk begins. A record that is
-//! read back is equal to the record that was added, except for fields that are not numbers, arrays
-//! of numbers or known fields.
+//! A chunk has up to [`ROWS`] records, column by column. Fields that rarely change, such as the
+//! name of the node and its peer, form the *identity* of the chunk and are stored once; when one of
+//! them changes, a new chunk begins. Reading a record back returns the same record, with two
+//! exceptions: unknown fields are lost if their value is neither a non-negative integer nor a
+//! non-empty array of them, and counters and statuses with new names are lost once the table of
+//! names is full.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -17,15 +19,15 @@ use super::column::{Order, Values, code_of, value_of};
 use super::names::Names;
 use super::table::{Key, Packed, Table};
 
-/// Largest number of records in a chunk.
+/// Max number of records in a chunk.
 pub(crate) const ROWS: u32 = 60;
 
-/// Returns the fields that each record has of its own, in the order of the columns.
+/// Returns the fields that differ between the records of a chunk, in the order of the columns.
 fn fields() -> impl Iterator<Item = PortField> {
     PortField::fixed().filter(|field| field.change() == Change::Slot)
 }
 
-/// Returns the fields that a chunk has only once.
+/// Returns the fields of the identity, which a chunk stores once.
 fn shared() -> impl Iterator<Item = PortField> {
     PortField::fixed().filter(|field| matches!(field.change(), Change::Link | Change::Rare))
 }
@@ -41,7 +43,7 @@ fn order(key: Key) -> Order {
     }
 }
 
-/// Returns the number that a column has for a value.
+/// Returns the number that stands for a value in a column.
 fn code(value: FieldValue<'_>, names: &mut Arc<Names>) -> Option<u64> {
     match value {
         FieldValue::Null => None,
@@ -54,7 +56,7 @@ fn code(value: FieldValue<'_>, names: &mut Arc<Names>) -> Option<u64> {
     }
 }
 
-/// Returns the value for which a column has this number.
+/// Returns the value that a number in a column stands for.
 fn value(field: PortField, code: u64, names: &Names) -> FieldValue<'_> {
     let text = || u16::try_from(code).map_or("", |number| names.text(number));
     match field.kind() {
@@ -65,18 +67,18 @@ fn value(field: PortField, code: u64, names: &Names) -> FieldValue<'_> {
     }
 }
 
-/// Returns a record that has only the fields that a chunk has once.
+/// Returns a record that has only the fields of the identity.
 fn identity(port: &ReadPort<'_>) -> ReadPort<'static> {
     let mut identity = ReadPort::without_values(Vec::new());
     shared().for_each(|field| identity.set(field, port.get(field).into_owned()));
     identity
 }
 
-/// Records that are not compact yet.
+/// The newest records, which are not compact yet.
 #[derive(Clone, Debug)]
 pub(crate) struct OpenChunk {
     identity: Arc<ReadPort<'static>>,
-    /// Octets of the identity. 0 if a chunk counts them.
+    /// Size of the identity in bytes. 0 if a closed chunk counts it.
     identity_octets: usize,
     table: Table,
     span: Option<(u64, u64)>,
@@ -87,19 +89,19 @@ pub(crate) struct OpenChunk {
 #[derive(Clone, Debug)]
 pub(crate) struct Chunk {
     identity: Arc<ReadPort<'static>>,
-    /// Octets of the identity. 0 if an earlier chunk of the port counts them.
+    /// Size of the identity in bytes. 0 if an earlier chunk of the port counts it.
     identity_octets: usize,
     packed: Packed,
-    /// Smallest and largest `ts`.
+    /// Min and max `ts`.
     pub(crate) span: (u64, u64),
 }
 
-/// Counters that are read back.
+/// Counters to read back.
 #[derive(Clone, Debug)]
 pub(crate) enum Wanted {
     /// All counters.
     All,
-    /// The counters with these names, and the slots since the last reading of each group.
+    /// The counters with these names, and the slots since the last reading of each counter group.
     Named(Vec<String>),
 }
 
@@ -128,7 +130,6 @@ impl OpenChunk {
         shared().all(|field| self.identity.get(field) == port.get(field))
     }
 
-    /// Returns the number of records.
     pub(crate) const fn rows(&self) -> u32 {
         self.table.rows()
     }
@@ -137,13 +138,12 @@ impl OpenChunk {
         self.table.octets() + self.identity_octets
     }
 
-    /// Smallest and largest `ts`.
     pub(crate) const fn span(&self) -> Option<(u64, u64)> {
         self.span
     }
 
-    /// Adds a record. Its identity must be the one of the chunk. Counters are left out if there are
-    /// too many names.
+    /// Adds a record. Its identity must be the one of the chunk. Counters with new names are left
+    /// out if the table of names is full.
     pub(crate) fn add(&mut self, port: &ReadPort<'_>, names: &mut Arc<Names>) {
         let since = port.ts.wrapping_sub(self.last_ts);
         let mut hint = 0;
@@ -157,7 +157,7 @@ impl OpenChunk {
             hint = self.table.put(hint, key, order(key), code) + 1;
         }
         for (name, value) in &port.counters {
-            // The counters of a port come in the same order in each record.
+            // The counters of a port have the same order in each record.
             let expected = self
                 .table
                 .key(hint)
@@ -196,7 +196,7 @@ impl OpenChunk {
         self.span = Some((from.min(port.ts), to.max(port.ts)));
     }
 
-    /// Returns the compact form. Returns `None` without records.
+    /// Returns the compact form, or `None` without records.
     pub(crate) fn pack(&self) -> Option<Chunk> {
         Some(Chunk {
             identity: Arc::clone(&self.identity),
@@ -206,8 +206,8 @@ impl OpenChunk {
         })
     }
 
-    /// Returns the compact form and removes the records. Keeps the memory and the columns. Returns
-    /// `None` without records.
+    /// Returns the compact form and removes the records, but keeps the columns and their memory.
+    /// Returns `None` without records.
     pub(crate) fn close(&mut self) -> Option<Chunk> {
         let span = self.span.take()?;
         self.last_ts = 0;
@@ -222,14 +222,14 @@ impl OpenChunk {
 }
 
 impl OpenChunk {
-    /// Frees the memory of the columns.
     pub(crate) fn release(&mut self) {
         self.table = Table::default();
     }
 }
 
 impl Chunk {
-    /// Returns the octets on the heap. The first of the chunks that share an identity counts it.
+    /// Returns the size on the heap in bytes. Of the chunks that share an identity, only the first
+    /// counts it.
     pub(crate) fn octets(&self) -> usize {
         size_of::<Self>() + self.packed.octets() + self.identity_octets
     }
@@ -250,7 +250,7 @@ impl Chunk {
             }
         };
         let mut columns = self.packed.columns(order, is_wanted);
-        // The fields are always the first columns, in their order.
+        // Fields always come first, in their order.
         if columns.len() < fields().count() {
             return;
         }
@@ -275,7 +275,7 @@ impl Chunk {
             let since = port.ts.wrapping_sub(last_ts);
             last_ts = port.ts;
             port.dt_ns = port.dt_ns.map(|dt_ns| dt_ns.wrapping_add(since));
-            // The values were checked before they were added.
+            // The values were checked when the record was added.
             to.extend(Port::new(port));
         }
     }
@@ -301,7 +301,7 @@ fn read_counters<'a>(columns: &mut [(Key, Values<'_>)], names: &'a Names) -> Vec
     counters
 }
 
-/// Fields that all chunks of a sampler and a port share.
+/// Fields that all chunks of one sampler and port share.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Of<'a> {
     pub(crate) sampler: &'a str,

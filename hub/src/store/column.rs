@@ -1,15 +1,15 @@
-//! One column of a chunk: the values of one field in consecutive records, as octets.
+//! One column of a chunk: the values of one field in consecutive records, as bytes.
 //!
-//! A value is stored as its difference to a *prediction*. The prediction is the previous value, or,
-//! for a column that grows evenly, the previous value plus the previous difference. A run of equal
-//! predictions, or of missing values, takes a few octets. So a counter that does not change costs
-//! nothing. The octets are LEB128 numbers, seven bits in each octet:
+//! A value is stored as its difference from a *prediction*: the previous value or, for a column
+//! that grows evenly, the previous value plus the previous difference. A run of correct
+//! predictions, or of missing values, takes a few bytes, so a counter that does not change costs
+//! almost nothing. The bytes are LEB128 numbers, seven bits in each byte:
 //!
 //! | number | meaning |
 //! |---|---|
 //! | 0, then *n* | the prediction is right for *n* + 1 records |
 //! | 1, then *n* | the value is missing in *n* + 1 records |
-//! | *z* + 1 | the value is the prediction plus the difference with the zigzag number *z* |
+//! | *z* + 1 | the value is the prediction plus a difference, whose zigzag code is *z* |
 
 /// Rule that predicts the next value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -42,7 +42,7 @@ impl Prediction {
     }
 }
 
-/// Records that are not written yet, because they belong to a run.
+/// The current run, which is not written yet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum Run {
     #[default]
@@ -51,7 +51,7 @@ enum Run {
     Missing(u32),
 }
 
-/// A column that grows.
+/// A column to which values are appended.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Column {
     order: Order,
@@ -76,17 +76,15 @@ impl Column {
         }
     }
 
-    /// Returns the number of records.
     pub(crate) const fn rows(&self) -> u32 {
         self.rows
     }
 
-    /// Returns the octets on the heap.
+    /// Returns the size on the heap in bytes.
     pub(crate) fn octets(&self) -> usize {
         self.octets.capacity()
     }
 
-    /// Adds the value of the next record.
     pub(crate) fn push(&mut self, value: Option<u64>) {
         self.rows += 1;
         let Some(value) = value else {
@@ -121,7 +119,7 @@ impl Column {
         put_run(std::mem::take(&mut self.run), &mut self.octets);
     }
 
-    /// Appends the length of the column and its octets.
+    /// Appends the length of the column and its bytes.
     pub(crate) fn write(&self, to: &mut Vec<u8>) {
         let mut end = Vec::new();
         put_run(self.run, &mut end);
@@ -130,7 +128,7 @@ impl Column {
         to.extend_from_slice(&end);
     }
 
-    /// Starts again without records. Keeps the memory.
+    /// Removes all records, but keeps the memory.
     pub(crate) fn clear(&mut self) {
         let octets = std::mem::take(&mut self.octets);
         *self = Self {
@@ -160,7 +158,7 @@ fn put(to: &mut Vec<u8>, mut number: u128) {
     to.push(number as u8);
 }
 
-/// Reads a number. A cut number ends at the end of the octets.
+/// Reads a number. A cut number ends where the bytes end.
 fn get(octets: &[u8], at: &mut usize) -> u128 {
     let (mut number, mut shift) = (0_u128, 0);
     while let Some(octet) = octets.get(*at) {
@@ -185,7 +183,6 @@ impl<'a> Columns<'a> {
         Self { octets, at: 0 }
     }
 
-    /// Returns the octets of the next column.
     pub(crate) fn next_column(&mut self) -> &'a [u8] {
         let length = get(self.octets, &mut self.at) as usize;
         let start = self.at.min(self.octets.len());
@@ -194,7 +191,7 @@ impl<'a> Columns<'a> {
     }
 }
 
-/// Reads the values of a written column. The last value repeats without an end, so the caller takes
+/// Reads the values of a written column. The last value repeats forever, so the caller takes only
 /// as many values as the chunk has records.
 pub(crate) struct Values<'a> {
     octets: &'a [u8],
@@ -215,7 +212,6 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// Returns the value of the next record.
     pub(crate) fn next_value(&mut self) -> Option<u64> {
         loop {
             match &mut self.run {
@@ -254,13 +250,13 @@ impl<'a> Values<'a> {
     }
 }
 
-/// Factor of the numbers with six decimals that records have.
+/// Records have numbers with six decimals.
 const MICRO: f64 = 1e6;
 
 /// Returns the number that stands for a rate or a share in a column. Values with six decimals, as
-/// the sampler writes them, become small numbers. Every other value keeps all of its bits.
+/// the sampler writes them, become small numbers; all others keep every bit.
 pub(crate) fn code_of(value: f64) -> u64 {
-    // The reader of the records accepts no negative value. Minus zero becomes zero.
+    // The parser of the records accepts no negative value except minus zero, which becomes zero.
     let value = if value > 0.0 { value } else { 0.0 };
     let micro = (value * MICRO).round();
     if micro < (1_u64 << 52) as f64 && micro / MICRO == value {

@@ -1,15 +1,16 @@
-//! The recent records in memory.
+//! Keeps the recent records in memory.
 //!
 //! The store keeps each record of the last minutes with all of its fields, in compact chunks. For
-//! the time before, it keeps the mean and the maximum of each minute. Both have a limit in octets.
-//! The oldest data is dropped first.
+//! the time before, it keeps the mean and the max of each minute. Both have a size limit, and the
+//! oldest data is dropped first.
 //!
-//! 1. **Records are kept as they came.** The records of two samplers of a port are kept apart. They
-//!    are merged when they are read, by the rules of [`ibnet_analysis::input`]: the primary sampler
+//! 1. **Records stay as they arrived.** The records of two samplers of a port are stored separately
+//!    and merged when they are read, by the rules of [`ibnet_analysis::input`]: the primary sampler
 //!    wins, and the secondary fills its gaps.
-//! 2. **A late record is kept.** Its place in time is found when it is read. A record of a slot that
-//!    is already there is a copy, and is dropped.
-//! 3. **Reading does not stop the input.** A reader takes the chunks and reads them without a lock.
+//! 2. **Late records count.** Reading sorts them into their time. A record of a slot that is
+//!    already stored is a copy, and is dropped.
+//! 3. **Reading does not block the input.** A reader takes references to the chunks and decodes
+//!    them without a lock.
 
 use std::sync::Arc;
 
@@ -31,13 +32,13 @@ mod names;
 mod table;
 mod track;
 
-/// Largest number of ports. An input can invent ports, so there must be a limit.
+/// Max number of ports. There must be a limit because an input can invent ports.
 pub(crate) const MOST_PORTS: usize = 262_144;
 
-/// Largest number of samplers of one port.
+/// Max number of samplers of one port.
 const MOST_TRACKS: usize = 8;
 
-/// Octets of the table of a track with one record.
+/// Size in bytes of a track's table with one record.
 const TABLE: usize = 1024;
 
 /// Limits of the store.
@@ -45,27 +46,27 @@ const TABLE: usize = 1024;
 pub(crate) struct Limits {
     /// Time for which records are kept, in nanoseconds.
     pub(crate) recent_ns: u64,
-    /// Largest size of all records in octets.
+    /// Max size of all records in bytes.
     pub(crate) recent_max: usize,
     /// Time for which minutes are kept, in nanoseconds.
     pub(crate) minutes_ns: u64,
-    /// Largest size of all minutes in octets.
+    /// Max size of all minutes in bytes.
     pub(crate) minutes_max: usize,
 }
 
-/// The times by which data is old, in nanoseconds since 1970.
+/// Reference times for the age of data, in nanoseconds since 1970.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Times {
-    /// Newest record of all right clocks. 0 without any.
+    /// Newest record of all right clocks, or 0 without any.
     pub(crate) newest_ns: u64,
     /// Clock of the hub.
     pub(crate) wall_ns: u64,
 }
 
 impl Times {
-    /// Returns the time from which the age of data counts that has no clock of its own. Records can be
-    /// of the past, and the clocks of all samplers or that of the hub can be ahead: the smaller time
-    /// drops nothing too early.
+    /// Returns the reference time for data without a clock of its own. Records can come from the
+    /// past, and the clocks of all samplers or that of the hub can be ahead, so the smaller time is
+    /// used: it drops nothing too early.
     pub(crate) fn now_ns(self) -> u64 {
         self.newest_ns.min(self.wall_ns)
     }
@@ -78,9 +79,9 @@ pub(crate) struct Counts {
     pub(crate) added: u64,
     /// Records that are older than another record of the same sampler and port.
     pub(crate) late: u64,
-    /// Records that were there already.
+    /// Records that were already there.
     pub(crate) copies: u64,
-    /// Records that were refused, because there are too many ports or samplers.
+    /// Records that were refused because there are too many ports or samplers.
     pub(crate) refused: u64,
 }
 
@@ -95,7 +96,7 @@ pub(crate) struct Kept {
     pub(crate) minutes_from_ns: Option<u64>,
     /// Start of the oldest hour of the archive, in nanoseconds since 1970.
     pub(crate) archive_from_ns: Option<u64>,
-    /// Size of all records and minutes in octets.
+    /// Size of all records and minutes in bytes.
     pub(crate) octets: usize,
     /// Number of ports.
     pub(crate) ports: usize,
@@ -108,11 +109,12 @@ pub(crate) struct Store {
     names: Arc<Names>,
     ids: FxHashMap<PortKey, u32>,
     ports: Vec<Tracks>,
-    /// Octets of the compact chunks.
+    /// Size of the compact chunks in bytes.
     octets: usize,
-    /// Octets of the records that are not compact, as of the last removal, and those of new tracks.
+    /// Size in bytes of the records that are not compact, as of the last removal, and of the tracks
+    /// added since.
     open: usize,
-    /// Octets of the compact minutes.
+    /// Size of the compact minutes in bytes.
     minute_octets: usize,
     /// Newest record of all right clocks at the last removal, in nanoseconds since 1970.
     trimmed_ns: u64,
@@ -127,7 +129,7 @@ struct Tracks {
     minutes: Minutes,
 }
 
-/// The chunks of one port, taken out of the store.
+/// The chunks of one port, as references that need no lock.
 #[derive(Debug)]
 pub(crate) struct PortChunks {
     pub(crate) key: PortKey,
@@ -152,7 +154,8 @@ impl Store {
 
     /// Adds a record. Returns false if the record is a copy or was refused.
     ///
-    /// A record of a sampler with a wrong clock is kept *apart*: it does not count in the means of minutes.
+    /// A record of a sampler with a wrong clock is kept *apart*: it does not count in the means
+    /// of minutes.
     pub(crate) fn add(&mut self, port: &Port<'_>, source: &Source) -> bool {
         let Some(added) = self.try_add(port, source) else {
             self.counts.refused += 1;
@@ -230,9 +233,10 @@ impl Store {
             .for_each(|track| track.is_apart = is_apart);
     }
 
-    /// Drops the data that is older than the limits, and the oldest data if there is too much. `now_of`
-    /// returns the time of the clock of a sampler. Records are old if they are far from the clock that wrote
-    /// them and from that of the hub: a single record of the future makes no other one old.
+    /// Drops the data that is older than the limits, and the oldest data if there is too much.
+    /// `now_of` returns the current time by the clock of a sampler. A record is old only if it is
+    /// far from both that clock and the clock of the hub, so a single record from the future makes
+    /// no other record old.
     pub(crate) fn trim(&mut self, now_of: &dyn Fn(&str) -> u64, times: Times) {
         let now_of = &|sampler: &str| [now_of(sampler), times.wall_ns];
         self.drop_older(now_of, self.limits.recent_ns);
@@ -245,7 +249,7 @@ impl Store {
         };
         self.open = open(&self.ports);
         if self.open > self.limits.recent_max / 2 {
-            // Many ports with few records each: they become compact earlier.
+            // Many ports with few records each: compact them early.
             self.octets += self
                 .ports
                 .iter_mut()
@@ -271,7 +275,7 @@ impl Store {
                 excess = excess.saturating_sub(*octets);
                 is_dropped
             });
-            // Chunks of other ports with the same age are dropped, too.
+            // Chunks of other ports with the same age are dropped too.
             self.drop_older(
                 now_of,
                 dropped
@@ -301,7 +305,7 @@ impl Store {
             let Some(oldest) = oldest.filter(|_| *octets > self.limits.minutes_max) else {
                 break;
             };
-            // An hour more, until the limit is kept. The current hour is not compact yet.
+            // One more hour at a time until the limit is kept. The current hour is not compact yet.
             before = before.max(oldest).saturating_add(60 * minutes::MINUTE_NS);
         }
         self.forget_silent_ports();
@@ -312,13 +316,12 @@ impl Store {
             port.tracks.retain_mut(|track| {
                 let now = now_of(&track.sampler);
                 self.octets -= track.drop_older(now, age);
-                // A sampler that no longer reads the port.
+                // The sampler no longer reads the port.
                 !track.is_older(now, age)
             });
         }
     }
 
-    /// Removes ports without any data.
     fn forget_silent_ports(&mut self) {
         let before = self.ports.len();
         self.ports
@@ -333,17 +336,15 @@ impl Store {
         }
     }
 
-    /// Returns the keys of all ports.
     pub(crate) fn keys(&self) -> Vec<PortKey> {
         self.ports.iter().map(|port| port.key).collect()
     }
 
-    /// Takes the chunks of a port with records from `from` to `to`, in nanoseconds since 1970.
+    /// Returns the chunks of a port with records from `from` to `to`, in nanoseconds since 1970.
     pub(crate) fn chunks(&self, key: PortKey, from: u64, to: u64) -> Option<PortChunks> {
         Some(self.take(self.tracks(key)?, |track| track.chunks(from, to)))
     }
 
-    /// Takes the last chunk of a port.
     pub(crate) fn last_chunk(&self, key: PortKey) -> Option<PortChunks> {
         Some(self.take(self.tracks(key)?, |track| {
             track.last_chunk().into_iter().collect()
@@ -373,7 +374,6 @@ impl Store {
         self.ports.get(*self.ids.get(&key)? as usize)
     }
 
-    /// Returns the minutes of a port.
     pub(crate) fn minutes(&self, key: PortKey, from: u64, to: u64) -> Vec<Minute> {
         self.tracks(key)
             .map(|port| port.minutes.read(from, to))
@@ -384,8 +384,8 @@ impl Store {
         self.counts
     }
 
-    /// Returns the time of the oldest record. Records of wrong clocks do not count: they would hide that
-    /// the others begin later.
+    /// Returns the time of the oldest record. Records of wrong clocks do not count, because they
+    /// would hide that the others begin later.
     pub(crate) fn first_ts(&self) -> Option<u64> {
         self.ports
             .iter()

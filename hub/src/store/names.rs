@@ -1,17 +1,18 @@
-//! Numbers for the texts that many records repeat: names of counters, and statuses.
+//! Assigns ids to the strings that many records repeat: names of counters, and statuses.
 
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-/// Largest number of texts. The records of this version have fewer than 400. A limit is needed,
+/// Max number of strings. Records of this version have fewer than 400. There must be a limit
 /// because an input can invent names.
 const MOST: usize = 4096;
 
-/// Longest text in octets: the names of all saturated counters of a record.
+/// Max length of a string in bytes, which the joined names of all saturated counters of a
+/// record need.
 const LONGEST: usize = 16 << 10;
 
-/// Texts by number.
+/// Strings by id.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Names {
     texts: Vec<Arc<str>>,
@@ -19,23 +20,23 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// Returns the number of a text. Returns `None` if the text is not known.
+    /// Returns the id of a string, or `None` if it is unknown.
     pub(crate) fn find(&self, text: &str) -> Option<u16> {
         self.numbers.get(text).copied()
     }
 
-    /// Returns the text of a number.
+    /// Returns the string of an id.
     pub(crate) fn text(&self, number: u16) -> &str {
         self.texts.get(usize::from(number)).map_or("", |text| text)
     }
 
-    /// Returns the number of a text, and adds the text if it is new. Returns `None` if there are
-    /// too many texts.
+    /// Returns the id of a string, and adds the string if it is new. Returns `None` if there are
+    /// too many strings.
     pub(crate) fn number(this: &mut Arc<Self>, text: &str) -> Option<u16> {
         if let Some(number) = this.find(text) {
             return Some(number);
         }
-        // Names of counters are shorter. A text that joins many of them is left out.
+        // Counter names are shorter. A string that joins too many of them is left out.
         if text.len() > LONGEST {
             return None;
         }

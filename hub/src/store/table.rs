@@ -1,4 +1,4 @@
-//! A table whose rows are added one after the other, and its compact form.
+//! A table to which rows are appended, and its compact form.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::column::{Column, Columns, Order, Values};
 pub(crate) struct Key(u32);
 
 impl Key {
-    /// Element that stands for a counter with a single value.
+    /// Element of a counter that is not an array.
     const SINGLE: u16 = u16::MAX;
 
     /// Returns the key of a field that every record has.
@@ -17,13 +17,13 @@ impl Key {
         Self(number as u32)
     }
 
-    /// Returns the key of a counter by the number of its name. `element` is the index in an array
+    /// Returns the key of a counter by the id of its name. `element` is the index in an array
     /// of counters.
     pub(crate) fn counter(name: u16, element: Option<u16>) -> Self {
         Self((u32::from(name) + 1) << 16 | u32::from(element.unwrap_or(Self::SINGLE)))
     }
 
-    /// Returns the number of the name and the element of a counter. Returns `None` for a field.
+    /// Returns the name id and the element of a counter, or `None` for a field.
     pub(crate) fn as_counter(self) -> Option<(u16, Option<u16>)> {
         let name = u16::try_from((self.0 >> 16).checked_sub(1)?).ok()?;
         let element = (self.0 & 0xffff) as u16;
@@ -31,13 +31,13 @@ impl Key {
     }
 }
 
-/// A table that grows.
+/// A table to which rows are appended.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Table {
     keys: Vec<Key>,
     columns: Vec<Column>,
     rows: u32,
-    /// Keys of the last compact table. Tables with equal keys share one list.
+    /// Keys of the last compact form. Compact tables with equal keys share one list.
     shared: Option<Arc<[Key]>>,
 }
 
@@ -55,7 +55,7 @@ impl Table {
         self.rows
     }
 
-    /// Returns the octets on the heap.
+    /// Returns the size on the heap in bytes.
     pub(crate) fn octets(&self) -> usize {
         self.columns
             .iter()
@@ -63,8 +63,8 @@ impl Table {
             .sum()
     }
 
-    /// Adds a value to the current row. `hint` is the expected place of the column; returns its
-    /// true place.
+    /// Adds a value to the current row. `hint` is the expected index of the column. Returns its
+    /// actual index.
     pub(crate) fn put(&mut self, hint: usize, key: Key, order: Order, value: Option<u64>) -> usize {
         let place = if self.keys.get(hint) == Some(&key) {
             Some(hint)
@@ -77,19 +77,18 @@ impl Table {
             self.keys.len() - 1
         });
         let column = &mut self.columns[place];
-        // A field that a line has twice counts once.
+        // A field that occurs twice in a line counts once.
         if column.rows() == self.rows {
             column.push(value);
         }
         place
     }
 
-    /// Returns the key of the column at a place.
     pub(crate) fn key(&self, place: usize) -> Option<Key> {
         self.keys.get(place).copied()
     }
 
-    /// Ends the current row. Columns without a value in this row get a missing value.
+    /// Ends the current row. Columns that got no value in this row get a missing value.
     pub(crate) fn end_row(&mut self) {
         self.rows += 1;
         for column in &mut self.columns {
@@ -99,7 +98,6 @@ impl Table {
         }
     }
 
-    /// Returns the compact form.
     pub(crate) fn pack(&self) -> Packed {
         let keys = match &self.shared {
             Some(shared) if **shared == *self.keys => Arc::clone(shared),
@@ -116,7 +114,7 @@ impl Table {
         }
     }
 
-    /// Returns the compact form and removes all rows. Keeps the columns and their memory.
+    /// Returns the compact form and removes all rows, but keeps the columns and their memory.
     pub(crate) fn close(&mut self) -> Packed {
         let packed = self.pack();
         self.shared = Some(Arc::clone(&packed.keys));
@@ -127,12 +125,12 @@ impl Table {
 }
 
 impl Packed {
-    /// Returns the octets on the heap.
+    /// Returns the size on the heap in bytes.
     pub(crate) fn octets(&self) -> usize {
         self.octets.len()
     }
 
-    /// Returns the columns that `wanted` accepts, each with its key.
+    /// Returns the columns that `wanted` accepts, with their keys.
     pub(crate) fn columns(
         &self,
         order: impl Fn(Key) -> Order,

@@ -1,4 +1,4 @@
-//! The records of one sampler about one port.
+//! A track: the records of one sampler about one port.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,11 +18,11 @@ pub(crate) struct Track {
     chunks: VecDeque<Arc<Chunk>>,
     open: OpenChunk,
     seen: Seen,
-    /// Time of the newest record. 0 after a step back of the clock.
+    /// Time of the newest record. 0 after the clock was set back.
     last_ts: u64,
 }
 
-/// What became of a record.
+/// What happened to a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Added {
     /// It is the newest record.
@@ -33,17 +33,17 @@ pub(crate) enum Added {
     Copy,
 }
 
-/// Number of slots in a row whose copies are known.
+/// Number of consecutive slots in which copies are detected.
 const SEEN: usize = 64;
 
-/// The times of the last records, each at the place of its slot. A copy has the slot and the time
-/// of the first record. After a step back of its clock, a sampler uses slots again, at other times.
+/// Times of the last records, each at the index of its slot. A copy has the same slot and time as
+/// the first record. A sampler whose clock was set back uses slots again, but at other times.
 #[derive(Clone, Copy, Debug)]
 struct Seen([u64; SEEN]);
 
 impl Seen {
-    /// Adds a record. Returns false if it is there already. A record of long ago is not known any
-    /// more: it can come from a file that is read again.
+    /// Adds a record. Returns false if it was already there. Older records are not remembered, for
+    /// example those of a file that is read again.
     const fn insert(&mut self, slot: u64, ts: u64) -> bool {
         std::mem::replace(&mut self.0[(slot % SEEN as u64) as usize], ts) != ts
     }
@@ -63,16 +63,17 @@ impl Track {
         }
     }
 
-    /// Forgets the time of the newest record if it is after `newest_ns`, the time of the newest
-    /// record of the sampler: its clock was set back.
+    /// Forgets the time of the newest record if it is after `newest_ns`, the newest record of the
+    /// sampler, because its clock was then set back.
     pub(crate) const fn forget_after(&mut self, newest_ns: u64) {
         if self.last_ts > newest_ns {
             self.last_ts = 0;
         }
     }
 
-    /// Adds a record. Adds the octets of a new chunk to `octets`. The records of a chunk are at most
-    /// `longest_ns` apart, so that one with a wrong time does not decide when the others are dropped.
+    /// Adds a record, and the size of a new chunk to `octets`. The records of a chunk are at
+    /// most `longest_ns` apart, so that one with a wrong time does not decide when the others
+    /// are dropped.
     pub(crate) fn add(
         &mut self,
         port: &ReadPort<'_>,
@@ -118,7 +119,7 @@ impl Track {
         chunks
     }
 
-    /// Returns the last chunk. It is not empty.
+    /// Returns the last chunk, which is never empty.
     pub(crate) fn last_chunk(&self) -> Option<Arc<Chunk>> {
         self.open
             .pack()
@@ -126,7 +127,8 @@ impl Track {
             .or_else(|| self.chunks.back().cloned())
     }
 
-    /// Makes all records compact and returns the octets of the new chunk. The memory of the table is freed.
+    /// Makes all records compact, frees the memory of the table, and returns the size of the new
+    /// chunk in bytes.
     pub(crate) fn close(&mut self) -> usize {
         let Some(chunk) = self.open.close() else {
             return 0;
@@ -137,8 +139,9 @@ impl Track {
         octets
     }
 
-    /// Removes the chunks whose end is further than `age` from all times of `now`. Returns their octets. A
-    /// clock that was corrected leaves records of the time to come.
+    /// Removes the chunks whose end is further than `age` from all times of `now`, and returns
+    /// their size in bytes. Records from the future also have an age: a clock that was ahead and
+    /// has been corrected leaves them.
     pub(crate) fn drop_older(&mut self, now: [u64; 2], age: u64) -> usize {
         let mut octets = 0;
         self.chunks.retain(|chunk| {
@@ -158,14 +161,13 @@ impl Track {
                 .is_none_or(|(_, end)| age_of(end, now) > age)
     }
 
-    /// Returns the end and the octets of each chunk.
+    /// Returns the end and the size in bytes of each chunk.
     pub(crate) fn ends(&self) -> impl Iterator<Item = (u64, usize)> {
         self.chunks
             .iter()
             .map(|chunk| (chunk.span.1, chunk.octets()))
     }
 
-    /// Returns the time of the first record.
     pub(crate) fn first_ts(&self) -> Option<u64> {
         self.chunks
             .iter()
@@ -174,7 +176,7 @@ impl Track {
             .min()
     }
 
-    /// Returns the octets of the records that are not compact yet.
+    /// Returns the size in bytes of the records that are not compact yet.
     pub(crate) fn open_octets(&self) -> usize {
         size_of::<Self>() + self.open.octets()
     }

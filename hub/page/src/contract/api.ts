@@ -1,10 +1,10 @@
-//! Requests to the hub. Every request stays at the origin of the page.
+//! Sends requests to the hub. Every request goes to the origin of the web page.
 
 const ROOT = "/api/v1/";
 
 export type Params = Record<string, string | number | null | undefined | string[]>;
 
-/** An answer of the hub with an error status, or no answer at all. */
+/** An error status of the hub, or a request without an answer. */
 export class ApiError extends Error {
   constructor(
     message: string,
@@ -15,7 +15,7 @@ export class ApiError extends Error {
   }
 }
 
-/** Returns the address of a request. Parameters without a value are left out. */
+/** Returns the URL of a request. Parameters without a value are left out. */
 export function address(path: string, params: Params = {}): string {
   const query = new URLSearchParams();
   for (const [name, value] of Object.entries(params)) {
@@ -61,12 +61,12 @@ async function reason(response: Response): Promise<string> {
     const body = (await response.json()) as { error?: unknown };
     if (typeof body.error === "string") return body.error;
   } catch {
-    // The body is not JSON: the status is all that is known.
+    // The body is not JSON, so only the status is known.
   }
   return `status ${response.status}`;
 }
 
-/** Converts milliseconds to the nanoseconds of a request, without rounding of the last digits. */
+/** Converts milliseconds to nanoseconds for a request, without rounding the last digits. */
 export function nanoseconds(milliseconds: number): string {
   return `${BigInt(Math.round(milliseconds * 1000))}000`;
 }

@@ -1,9 +1,10 @@
-//! Decodes the binary messages of the hub: frames of one slot, and matrices of many slots.
+//! Decodes the binary messages of the hub: *frames* with the values of one slot, and *matrices*
+//! with those of many slots.
 //!
-//! All numbers are little endian. A value is 16 bits: 0 to 64000 is a share of the scale of the
-//! metric. The largest codes are states without a value.
+//! All numbers are little endian. A value has 16 bits: 0 to 64000 is a share of the scale of the
+//! metric, and the codes above it are states without a value.
 
-/** Code of the value 1 x scale. */
+/** Code of a value at the end of the scale. */
 export const FULL = 64000;
 /** The hub has no value for this slot. */
 export const NO_DATA = 65535;
@@ -16,7 +17,7 @@ export const NOT_ASSIGNED = 65532;
 /** Errors increased at an unknown time. Only matrices have this code. */
 export const INCREASE = 65531;
 
-/** The port answers, and its device does not have the counter. */
+/** The port answers, but its device does not have the counter. */
 export const NO_COUNTER = 65530;
 
 const FRAME_MAGIC = 0x31424249;
@@ -30,9 +31,9 @@ export interface Frame {
   slot: number;
   /** Time of the newest record, milliseconds since 1970. */
   time: number;
-  /** A sampler has not closed the slot. The frame comes again when it has. */
+  /** A sampler has not ended the slot. The frame comes again when it has. */
   partial: boolean;
-  /** One array for each metric of the subscription. Its index is the index of the port. */
+  /** One array for each metric of the subscription, indexed by port. */
   values: Uint16Array[];
 }
 
@@ -49,14 +50,17 @@ export interface Heat {
 }
 
 /**
- * Codes, or cells: a code in the low 16 bits, and above them the share of the ports without a value, in
- * parts of 65535. If it is above 0, the value is not exact.
+ * Either plain codes, or cells: a code in the low 16 bits, and above them the share of the ports
+ * without a value, in parts of 65535. A share above 0 means that the value is not exact.
  */
 export type Cells = Uint16Array | Uint32Array;
 
 const CODES = 0x10000;
 
-/** Returns the cell of a code that stands for some ports, of which a share has a value. */
+/**
+ * Returns the cell for a code that summarizes several ports. `known` is the share of them that have
+ * a value.
+ */
 export function cellOf(code: number, known: number): number {
   return code + CODES * Math.max(known < 1 ? 1 : 0, Math.round((CODES - 1) * (1 - known)));
 }
@@ -92,8 +96,8 @@ export function codeOf(share: number | null): number {
 }
 
 /**
- * Returns the state that stands for two states: the one with the smaller code. Ports without the
- * counter are no part of a row, so another state stands for the row if there is one.
+ * Combines two states into the one with the smaller code. Ports without the counter do not count in
+ * a row, so any other state replaces theirs.
  */
 export function worse(state: number, other: number): number {
   if (state === NO_COUNTER) return other === NO_DATA ? state : other;
@@ -140,7 +144,8 @@ export function decodeHeat(message: ArrayBuffer): Heat {
   const rows = view.getUint32(24, true);
   const count = view.getUint32(28, true);
   const end = HEAT_HEADER + 2 * rows * count;
-  // The places of the lower bounds, in ascending order. They need not lie at a multiple of 4.
+  // Indices of the lower bounds, in ascending order. They may start at an offset that is not a
+  // multiple of 4.
   const bounds = Math.floor((message.byteLength - end) / 4);
   expectLength(message, end + 4 * Math.min(Math.max(bounds, 0), rows * count), "matrix");
   const columns: Cells[] = arrays(message, HEAT_HEADER, rows, count);
@@ -183,7 +188,9 @@ function expectLength(message: ArrayBuffer, expected: number, what: string): voi
   }
 }
 
-/** Typed arrays use the order of the machine. All current browsers run on little endian. */
+/**
+ * Typed arrays use the byte order of the machine, and all current browsers run on little endian.
+ */
 function arrays(
   message: ArrayBuffer,
   offset: number,

@@ -1,4 +1,4 @@
-//! The stream of slots. The connection opens again by itself.
+//! The slot stream, over a connection that reopens by itself.
 
 import { decodeFrame, type Frame } from "./frame";
 import type { LiveHello } from "./types";
@@ -35,7 +35,7 @@ export class Live {
       try {
         this.receive(message.data);
       } catch (error) {
-        // A damaged message: a new connection starts with a whole one.
+        // The message is damaged. A new connection starts with a complete one.
         console.error(error);
         socket.close();
       }

@@ -1,5 +1,5 @@
-//! A canvas that fills its parent, sharp on every screen. Its unit is a pixel of a laptop screen: on a
-//! wall screen all lengths grow with the root font.
+//! A canvas that fills its parent and is sharp on every screen. Lengths are in *units*: one unit is
+//! a pixel on a laptop screen, and grows with the root font on a wall screen.
 
 import { zoom } from "./theme";
 
@@ -11,7 +11,7 @@ export interface Surface {
   height: number;
   /** Device pixels for each unit. */
   ratio: number;
-  /** Returns the place of a pointer in units. */
+  /** Returns the position of a pointer in units. */
   at(event: { offsetX: number; offsetY: number }): { x: number; y: number };
 }
 
@@ -64,7 +64,7 @@ export function clear(surface: Surface): CanvasRenderingContext2D {
   return context;
 }
 
-/** Draws a row of pixels of the screen, repeated over a height. `x` and `y` are pixels too. */
+/** Draws one row of device pixels, repeated over a height. `x` and `y` are in device pixels too. */
 export function putRows(
   context: CanvasRenderingContext2D,
   row: Int32Array,
@@ -80,7 +80,7 @@ export function putRows(
 
 const hatches = new Map<string, CanvasPattern>();
 
-/** Returns a pattern of diagonal lines: the mark of ports that do not answer. */
+/** Returns a pattern of diagonal lines, which marks ports that do not answer. */
 export function hatch(
   context: CanvasRenderingContext2D,
   color: string,
@@ -111,7 +111,10 @@ export function hatch(
 
 const dotted = new WeakMap<CanvasRenderingContext2D, CanvasPattern | string>();
 
-/** Returns a pattern of light and dark dots, which are seen on every colour: the mark of lower bounds. */
+/**
+ * Returns a pattern of light and dark dots, which are visible on every colour and mark
+ * lower bounds.
+ */
 export function dots(context: CanvasRenderingContext2D): CanvasPattern | string {
   let pattern = dotted.get(context);
   if (pattern === undefined) {

@@ -1,8 +1,9 @@
-//! The two colour scales of the page, and the colours of states without a value.
+//! The two colour scales of the web page, and the colours of states without a value.
 //!
-//! Viridis shows utilization. A scale from dark grey over magenta to a light pink shows the blocked
-//! share. Each colour of a scale is lighter than the one before, so both stay readable for
-//! colour-blind users and without colours. Red is in neither scale: it marks what needs a person.
+//! Viridis shows utilization, and a scale from dark grey over magenta to light pink shows the
+//! blocked share. Each colour of a scale is lighter than the one before, so both remain readable
+//! for colour-blind users and in greyscale. Red is in neither scale, because it marks what needs
+//! a person.
 
 import { FULL, INCREASE, LINK_DOWN, NO_ANSWER, NO_DATA, NOT_ASSIGNED } from "../contract/frame";
 import { BLOCKED } from "../model/state";
@@ -90,7 +91,7 @@ function mix(anchors: Rgb[], share: number): Rgb {
 export const utilizationScale = new Scale(VIRIDIS);
 export const blockedScale = new Scale(MAGENTA);
 
-/** What gives a share its colour. */
+/** Anything that gives a share its colour. */
 export type Painter = Pick<Scale, "color">;
 
 /** One colour for shares that are neither utilization nor blocked share. */
@@ -101,7 +102,7 @@ export function scaleOf(metric: string): Scale {
   return metric === BLOCKED ? blockedScale : utilizationScale;
 }
 
-/** Returns the name of a metric for people. */
+/** Returns the display name of a metric. */
 export function metricName(metric: string): string {
   const names: Record<string, string> = {
     xmit_utilization: "Utilization, sending",
@@ -111,12 +112,12 @@ export function metricName(metric: string): string {
   return names[metric] ?? metric.replaceAll("_", " ");
 }
 
-/** Colours of the states without a value, for pixels. Shape carries the state too: see `hatch`. */
+/** Pixel colours of the states without a value. A shape shows each state too: see `hatch`. */
 export const STATE_RGB: Record<number, { dark: Rgb; light: Rgb }> = {
   [NO_DATA]: { dark: [0x2b, 0x30, 0x3a], light: [0xdd, 0xe1, 0xe8] },
   [NO_ANSWER]: { dark: [0x6b, 0x72, 0x80], light: [0x9a, 0xa2, 0xb0] },
   [LINK_DOWN]: { dark: [0x0c, 0x0e, 0x12], light: [0x33, 0x39, 0x42] },
-  // An orange that is in no scale and differs from it in every kind of colour vision.
+  // An orange that is in neither scale, and differs from both with every kind of colour vision.
   [INCREASE]: { dark: [0xd5, 0x5e, 0x00], light: [0xd5, 0x5e, 0x00] },
   [NOT_ASSIGNED]: { dark: [0x20, 0x24, 0x2c], light: [0xea, 0xed, 0xf2] },
 };
@@ -152,10 +153,10 @@ export function blend(from: number, to: number, share: number): number {
   return pixel;
 }
 
-/** A table from a code to a pixel, for fast pictures. */
+/** A table from codes to pixels, which makes pictures fast. */
 export class PixelTable {
   private readonly values: Int32Array;
-  /** Pixels of the codes above the largest value. */
+  /** Pixels of the codes above the max value. */
   private readonly states: Int32Array;
 
   constructor(scale: Scale, theme: "dark" | "light") {

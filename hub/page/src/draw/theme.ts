@@ -1,4 +1,4 @@
-//! Light and dark. Canvas pictures read the same colours as the style sheet.
+//! The light and the dark theme. Canvas pictures read the same colours as the style sheet.
 
 export type ThemeChoice = "auto" | "light" | "dark";
 
@@ -43,7 +43,7 @@ export function darkPreference(): MediaQueryList {
   return matchMedia("(prefers-color-scheme: dark)");
 }
 
-/** Returns the colours of the present theme. */
+/** Returns the colours of the current theme. */
 export function theme(): Theme {
   if (current === null) {
     const style = getComputedStyle(document.documentElement);
@@ -63,10 +63,10 @@ export function theme(): Theme {
   return current;
 }
 
-/** Size of the root font for which lengths in pixels are written. */
+/** Size of the root font to which lengths in pixels refer. */
 const BASE_FONT = 14;
 
-/** Returns the factor of a wall screen: the style sheet sets a larger root font there. */
+/** Returns the zoom factor of a wall screen, where the style sheet sets a larger root font. */
 export function zoom(): number {
   return Number.parseFloat(getComputedStyle(document.documentElement).fontSize) / BASE_FONT || 1;
 }

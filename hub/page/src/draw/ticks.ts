@@ -12,7 +12,7 @@ export interface TimeTick {
   label: string;
 }
 
-/** Returns at most about `most` round times between two times. */
+/** Returns round times between two times, about `most` at most. */
 export function timeTicks(from: number, to: number, most: number): TimeTick[] {
   const least = (to - from) / 1000 / most;
   const step = 1000 * (STEPS.find((seconds) => seconds >= least) ?? 86400);

@@ -1,5 +1,5 @@
-//! What the page has: the fabric, the slots, and what the user looks at. Views read it and are
-//! notified of changes.
+//! The state of the web page: the fabric, the slots, and what the user looks at. Views read it and
+//! are notified of changes.
 
 import { getBinary, getJson, nanoseconds } from "../contract/api";
 import { codesIn, decodeHeat, type Frame, NO_DATA } from "../contract/frame";
@@ -13,12 +13,12 @@ import { Topology } from "./topology";
 export type Change = "state" | "slot" | "topology" | "connection" | "health" | "values" | "theme";
 export type Listener = (changes: ReadonlySet<Change>) => void;
 
-/** Slots that are requested at the start, at most. */
+/** Max number of slots that are requested at the start. */
 const FIRST_SLOTS = 90;
-/** Values that one request may return. */
+/** Max number of values in the answer to one request. */
 const LARGEST_ANSWER = 12_000_000;
 const RETRY = 2000;
-/** Time between two requests for the condition of the hub, in milliseconds. */
+/** Time between two requests for the health of the hub, in milliseconds. */
 const HEALTH_PERIOD = 30_000;
 
 /** Returns a metric that the hub has not listed. */
@@ -38,11 +38,11 @@ export class App {
   latest: number | null = null;
   /** Length of a slot in milliseconds. */
   interval = 1000;
-  /** Last failure of a request that the page needs; empty if there is none. */
+  /** Last failure of a request that the web page depends on; empty if there is none. */
   failure = "";
-  /** Times of the last updates in milliseconds: script and drawing commands. */
+  /** Durations of the last updates in milliseconds: script and drawing commands. */
   readonly updateTimes: number[] = [];
-  /** Times from the newest record of a slot to the drawing of the slot, in milliseconds. */
+  /** For each of the last slots: time from its newest record to its drawing, in milliseconds. */
   readonly delays: number[] = [];
   private newest: number | null = null;
 
@@ -55,7 +55,7 @@ export class App {
   private scheduled = false;
   private wasLost = false;
   private healthTime = 0;
-  /** Frames are dropped until the page has the topology to which they belong. */
+  /** While true, frames are dropped until the topology to which they belong has arrived. */
   private isReloading = false;
   private signature = "";
   private live: Live;
@@ -80,15 +80,17 @@ export class App {
 
   // --- notifications
 
-  /** Calls `listener` before the next picture after each change. Returns a function that ends it. */
+  /**
+   * Calls `listener` before the next paint after each change. Returns a function that stops this.
+   */
   on(listener: Listener): () => void {
     this.listeners.add(listener);
     return () => this.listeners.delete(listener);
   }
 
   /**
-   * Calls `listener` one picture after the listeners of `on`. The values of a slot come first, and no
-   * picture has to wait for the work of all parts of the page.
+   * Calls `listener` one paint after the listeners of `on`. The values of a slot are drawn first,
+   * and no single paint has to wait for all parts of the page.
    */
   onLate(listener: Listener): void {
     this.lateListeners.add(listener);
@@ -139,7 +141,7 @@ export class App {
     return this.state.at === null && this.state.range === null;
   }
 
-  /** Changes the state. `push` adds an entry to the history of the browser. */
+  /** Changes the state. `push` adds an entry to the browser history. */
   go(change: Partial<State>, push = false): void {
     const next = { ...this.state, ...change };
     const fragment = formatState(next);
@@ -149,7 +151,7 @@ export class App {
     this.setState(next);
   }
 
-  /** Returns the address of a state that differs from the present one, for links. */
+  /** Returns the URL of a state that differs from the current one, for links. */
   href(change: Partial<State>): string {
     return formatState({ ...this.state, options: {}, item: "", ...change });
   }
@@ -174,8 +176,8 @@ export class App {
   }
 
   /**
-   * Returns whether frames can have a metric. The hub refuses a subscription with another name, and
-   * an address can contain any text.
+   * Returns whether frames can have a metric. A URL can contain any text, and the hub rejects a
+   * subscription with an unknown name.
    */
   isStreamed(name: string): boolean {
     return this.metrics.some((metric) => metric.name === name && metric.live);
@@ -191,8 +193,8 @@ export class App {
   // --- time
 
   /**
-   * Returns the time at which the values of a slot end, milliseconds since 1970. A slot begins with
-   * the reading of the counters, so its values describe the interval before it.
+   * Returns the time at which the values of a slot end, in milliseconds since 1970. A slot begins
+   * with reading the counters, so its values describe the interval before it.
    */
   timeOf(slot: number): number {
     return slot * this.interval;
@@ -210,7 +212,7 @@ export class App {
     return this.latest;
   }
 
-  /** Returns the range that lists describe, milliseconds since 1970: the selection, or a minute. */
+  /** Returns the time range of lists, in milliseconds since 1970: the selection, or a minute. */
   get span(): { from: number; to: number } | null {
     if (this.state.range !== null) return this.state.range;
     const slot = this.shown;
@@ -222,7 +224,7 @@ export class App {
   /** Returns the parameters `from` and `to` of a request for the shown range. */
   get spanParams(): { from?: string; to?: string } {
     const span = this.span;
-    // The hub computes its last minute once for all clients.
+    // Without the parameters, the hub computes its last minute once for all clients.
     return span === null || this.isLive
       ? {}
       : { from: nanoseconds(span.from), to: nanoseconds(span.to) };
@@ -248,8 +250,8 @@ export class App {
   // --- values
 
   /**
-   * Returns the codes of all ports for what the page shows: the slot, or the maximum of the selected
-   * range. Null means that they are not here; if the hub can have them, they are requested and a
+   * Returns the codes of all ports for what the page shows: a slot, or the max over the selected
+   * range. Null means that they are missing; if the hub may have them, they are requested, and a
    * `values` change follows.
    */
   values(metric: string): Uint16Array | null {
@@ -262,7 +264,10 @@ export class App {
     return column?.values ?? null;
   }
 
-  /** Returns the newest slot that all samplers have ended; if it is old, the newest slot. */
+  /**
+   * Returns the newest slot that all samplers have ended. If that one is too old, returns the
+   * newest slot.
+   */
   newestWhole(metric: string): Column | undefined {
     const history = this.histories.get(metric);
     if (history === undefined || this.latest === null) return undefined;
@@ -281,7 +286,9 @@ export class App {
     return this.histories.get(metric);
   }
 
-  /** Returns the aggregate of the selected range per port, or null until the hub has answered. */
+  /**
+   * Returns an aggregate of the selected range for each port, or null until the hub has answered.
+   */
   aggregate(metric: string, agg: "max" | "mean" | "p95"): Uint16Array | null {
     const range = this.state.range;
     if (range === null) return null;
@@ -323,7 +330,7 @@ export class App {
     return decodeHeat(await getBinary("heat", params, signal));
   }
 
-  /** Requests slots that the page does not have. */
+  /** Requests slots that are missing. */
   private async request(metric: string, from: number, to: number): Promise<void> {
     const key = `${metric} ${Math.floor(from / 30)}`;
     if (this.requested.has(key) || this.topology === null) return;
@@ -401,7 +408,7 @@ export class App {
     this.notify("health");
   }
 
-  /** Requests the recent slots of the metrics that have none. */
+  /** Requests the recent slots of all metrics that have none. */
   private async fill(): Promise<void> {
     const topology = this.topology;
     if (topology === null || this.latest === null) return;
@@ -421,7 +428,7 @@ export class App {
   private hello(hello: LiveHello): void {
     this.interval = hello.interval_ns / 1e6 || this.interval;
     this.subscription = hello.metrics;
-    // After a restart the hub counts generations anew, so an equal number proves nothing.
+    // A restarted hub counts generations from the start, so an equal number proves nothing.
     if (this.wasLost || hello.generation !== this.topology?.generation) {
       this.wasLost = false;
       void this.loadTopology()
@@ -430,7 +437,7 @@ export class App {
     }
   }
 
-  /** Requests the slots that passed while the connection was lost or slow. */
+  /** Requests the slots that were missed while the connection was lost or slow. */
   private async fillGap(first: number, last: number): Promise<void> {
     for (const metric of this.subscription) {
       await this.fetchSlots(metric, Math.max(first, last - FIRST_SLOTS), last).catch(
@@ -485,7 +492,7 @@ export class App {
   }
 }
 
-/** Returns a text that differs for topologies with other ports, another order or other links. */
+/** Returns a string that differs between topologies with different ports, order or links. */
 function signatureOf({ generation, ports }: TopologyAnswer): string {
   const port = ({ guid, port: number, node, peer, link }: TopologyAnswer["ports"][number]) =>
     `${guid}/${number} ${node} ${peer} ${link}`;

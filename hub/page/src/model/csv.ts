@@ -1,4 +1,4 @@
-//! Export of curves as CSV.
+//! Exports curves as CSV.
 
 import type { Series } from "../contract/types";
 
@@ -15,13 +15,13 @@ export function seriesCsv(series: Series[]): string {
   return `${[head, ...lines].join("\n")}\n`;
 }
 
-/** Quotes a cell. A leading character that a spreadsheet takes for a formula is escaped. */
+/** Quotes a cell, and escapes a leading character that a spreadsheet would take for a formula. */
 function cell(text: string): string {
   const safe = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
   return /[",\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }
 
-/** Offers a text as a file. */
+/** Offers a text as a file download. */
 export function download(name: string, text: string): void {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(new Blob([text], { type: "text/csv" }));

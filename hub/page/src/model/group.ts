@@ -1,4 +1,4 @@
-//! What the page derives from a group of hosts.
+//! Derives what the web page shows about a group of hosts.
 
 import type { GroupDetail, GroupRows, GroupSender, PortRate } from "../contract/types";
 
@@ -14,7 +14,7 @@ export function hostsOfGroup(answer: GroupRows | null, name: string): Set<string
   return new Set((row?.nodes ?? []).map((node) => node.toLowerCase()));
 }
 
-/** Returns the name of a sender for people. */
+/** Returns the display name of a sender. */
 export function senderName({ job, host }: GroupSender): string {
   return job === null ? (host ?? "") : `job ${job}`;
 }
@@ -25,8 +25,9 @@ export function binEnds({ start_ns, bin_ns, in_max_to_mean }: GroupDetail): numb
 }
 
 /**
- * Returns the bins whose sum is too low: of some port, not all of the rate is known. A bin in which
- * nothing is known has no sum. `start` and `length` are those of the first bin, in milliseconds.
+ * Returns the time spans whose sum is too low, because a part of some port's rate is unknown.
+ * A bin in which nothing is known has no sum. `start` and `length` are those of the first bin,
+ * in milliseconds.
  */
 export function partialSpans(
   covered: readonly (readonly (number | null)[])[],
@@ -46,7 +47,7 @@ export function partialSpans(
 export type Course = Pick<PortRate, "port" | "gbps">;
 
 /**
- * Returns the first `most` courses. If there are more, the last one is the sum of all others, as in
+ * Returns the first `most` curves. If there are more, the last one is the sum of all others, as in
  * the pictures of `ibnet-view`.
  */
 export function largest(rates: readonly Course[], most: number, what: string): Course[] {

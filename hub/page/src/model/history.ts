@@ -1,9 +1,9 @@
-//! The slots that the page keeps: values of all ports, for the metrics of the subscription.
+//! Slots kept in the browser: the values of all ports, for the subscribed metrics.
 
-/** Memory for values, in octets. */
+/** Memory for values, in bytes. */
 const MEMORY = 96 * 1024 * 1024;
 const MOST_SLOTS = 1800;
-/** Slots that are not complete, after which the last complete one is old. */
+/** After this many incomplete slots, the last complete one is too old. */
 export const MOST_PARTIAL = 5;
 
 export interface Column {
@@ -14,7 +14,7 @@ export interface Column {
   partial: boolean;
 }
 
-/** Columns of one metric, by the number of their slot. */
+/** Columns of one metric, by slot number. */
 export class History {
   private readonly columns = new Map<number, Column>();
   private readonly capacity: number;
@@ -28,7 +28,7 @@ export class History {
     return this.columns.size;
   }
 
-  /** Adds a slot, or replaces it. The oldest slots leave when the memory is full. */
+  /** Adds a slot, or replaces it. The oldest slots are dropped when the memory is full. */
   set(slot: number, time: number, values: Uint16Array, partial = false): void {
     this.columns.set(slot, { time, values, partial });
     this.oldest = Math.min(this.oldest, slot);
@@ -40,8 +40,9 @@ export class History {
   }
 
   /**
-   * Adds a slot of a matrix, if no frame has brought it. A matrix does not tell whether a sampler has ended
-   * the slot, so the last slots up to `newest` count as partial until their frame comes.
+   * Adds a slot of a matrix, unless a frame has brought it already. A matrix does not show whether
+   * a sampler has ended the slot, so the last slots up to `newest` count as partial until their
+   * frame arrives.
    */
   fill(slot: number, time: number, values: Uint16Array, newest: number): void {
     if (!this.has(slot)) this.set(slot, time, values, slot > newest - MOST_PARTIAL);
@@ -59,7 +60,7 @@ export class History {
     return this.columns.has(slot);
   }
 
-  /** Returns the last complete one of `count` slots up to `slot`. */
+  /** Returns the last complete slot among `count` slots up to `slot`. */
   whole(slot: number, count: number): Column | undefined {
     for (let number = slot; number > slot - count; number--) {
       const column = this.columns.get(number);

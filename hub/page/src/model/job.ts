@@ -1,15 +1,15 @@
-//! What the page derives from a job.
+//! Derives what the web page shows about a job.
 
 import type { JobDetail, JobRow, JobRows } from "../contract/types";
 
-/** Returns how long a job ran or runs, in seconds. */
+/** Returns how long a job has run, in seconds. */
 export function jobSeconds({ start_ns, end_ns }: JobRow, now: number): number {
   return Math.max(0, (end_ns === null ? now : end_ns / 1e6) - start_ns / 1e6) / 1000;
 }
 
 /**
- * Returns the data rate of a job in b/s at the ends of its bins, in milliseconds since 1970. The bin in
- * which the traffic ends has this end.
+ * Returns the data rate of a job in b/s at the ends of its bins, in milliseconds since 1970. The
+ * last bin ends where the traffic ends.
  */
 export function jobRates({
   bins_from_ns,

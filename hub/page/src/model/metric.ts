@@ -1,4 +1,4 @@
-//! Values of metrics as text.
+//! Formats values of metrics.
 
 import { codeIn, hasValue, knownShare, shareOf, stateOf } from "../contract/frame";
 import type { Metric } from "../contract/types";
@@ -6,7 +6,7 @@ import { duration, percent, scaled } from "./units";
 
 const AGGREGATES: Record<string, string> = { mean: "mean", p95: "95th percentile" };
 
-/** Returns the value of a cell of some ports with its unit, or its state. */
+/** Returns the value with its unit, or the state, of a cell that summarizes some ports. */
 export function cellText(metric: Metric, cell: number, ports: number, aggregate: string): string {
   const code = codeIn(cell);
   if (!hasValue(code)) return stateOf(code);

@@ -1,13 +1,13 @@
-//! Lists that the hub computes, requested again while the page is live.
+//! Requests lists that the hub computes, repeatedly while the web page is live.
 
 import { ApiError, getJson, type Params } from "../contract/api";
 import type { App } from "./app";
 
-/** The state of a request that repeats. */
+/** A repeated request and its state. */
 export class Poll<Answer> {
   answer: Answer | null = null;
   error = "";
-  /** Whether the hub does not have what the request is about. */
+  /** Whether the requested item does not exist in the hub. */
   isMissing = false;
   private last = "";
   private time = 0;
@@ -58,7 +58,7 @@ export class Poll<Answer> {
       });
   }
 
-  /** Makes the next `refresh` request the list, whatever its age is. */
+  /** Makes the next `refresh` request the list, whatever its age. */
   expire(): void {
     this.last = "";
   }

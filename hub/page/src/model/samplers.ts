@@ -1,16 +1,16 @@
-//! The condition of samplers.
+//! Derives the condition of samplers.
 
 import type { SamplerRow } from "../contract/types";
 import { duration } from "./units";
 
-/** Returns the share of the ports of a sampler that answered in its last slot. */
+/** Returns the share of a sampler's ports that answered in its last slot. */
 export function answeredShare(row: SamplerRow): number | null {
   return row.ports === 0 ? null : (row.ok + row.late + row.down) / row.ports;
 }
 
 /**
- * Returns the newest slot in an answer. A slow answer is older than the newest slot of the page, so no
- * sampler is late against that one.
+ * Returns the newest slot in an answer. A slow answer is older than the newest slot of the page, so
+ * comparing with the latter would make every sampler look late.
  */
 export function newestSlot(rows: readonly SamplerRow[]): number {
   return Math.max(...rows.map((row) => (row.wrong_clock ? 0 : (row.last_slot ?? 0))));

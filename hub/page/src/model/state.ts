@@ -1,4 +1,4 @@
-//! What the user looks at. All of it is in the fragment of the URL, so a link opens the same view.
+//! What the user looks at. All of it is in the URL fragment, so a link opens the same view.
 
 export const VIEWS = [
   "overview",
@@ -15,11 +15,14 @@ export type ViewName = (typeof VIEWS)[number] | "port" | "tree" | "job";
 
 export interface State {
   view: ViewName;
-  /** Item of the view: a port key, a job ID, or the name of a group. Empty if the view has none. */
+  /**
+   * Item that the view shows: a port key, a job ID, or the name of a group. Empty if the view
+   * has none.
+   */
   item: string;
   /** Metric of pictures. */
   metric: string;
-  /** Time at which the page is paused, milliseconds since 1970; null if it is live. */
+  /** Time at which the page is paused, in milliseconds since 1970; null if it is live. */
   at: number | null;
   /** Selected time range, milliseconds since 1970. */
   range: { from: number; to: number } | null;
@@ -53,7 +56,7 @@ export function parseState(fragment: string): State {
   return state;
 }
 
-/** Returns the name of the view in the fragment of a URL if there is no such view, else null. */
+/** Returns the view name in a URL fragment if no such view exists, else null. */
 export function unknownView(fragment: string): string | null {
   const name = fragment.replace(/^#?\/?/, "").split(/[/?]/, 1)[0];
   return name === "" || isView(name) ? null : decode(name);

@@ -1,4 +1,4 @@
-//! The fabric: devices, ports and links, with the indices that frames use.
+//! The fabric: devices, ports and links, by the indices that frames use.
 
 import type { DeviceRow, Kind, PortRow, TopologyAnswer } from "../contract/types";
 
@@ -12,13 +12,16 @@ export interface Port extends PortRow {
   kind: Kind;
 }
 
-/** A device without a known kind is a switch if it has a tier, else a host. */
+/** Completes a device. Without a known kind it is a switch if it has a tier, else a host. */
 function complete(device: DeviceRow): Device {
   const tier = device.tier ?? 0;
   return { ...device, tier, kind: device.kind ?? (tier > 0 ? "switch" : "hca") };
 }
 
-/** A link between two ports that the hub has. `a` is the upper end, or the first of equal tiers. */
+/**
+ * A link between two ports that the hub has. `a` is the upper end, or the first one if both tiers
+ * are equal.
+ */
 export interface Link {
   a: number;
   b: number;
@@ -38,7 +41,10 @@ export function portKey(guid: string, port: number): string {
   return `${guid}/${port}`;
 }
 
-/** Names a host by the first word of the node description: `node00001 mlx5_0` is `node00001`. */
+/**
+ * Returns the name of a host, which is the first word of its node description: `node00001 mlx5_0`
+ * is `node00001`.
+ */
 export function hostName(node: string): string {
   return node.split(" ", 1)[0] || node;
 }
@@ -53,7 +59,7 @@ export class Topology {
   readonly portsOf: number[][];
   /** Indices of the cables of each device. */
   readonly cablesOf: number[][];
-  /** Largest tier: the number of tiers of switches. */
+  /** Highest tier, which is the number of switch tiers. */
   readonly top: number;
   private readonly byKey = new Map<string, number>();
   private readonly byGuid = new Map<string, number>();
@@ -83,7 +89,8 @@ export class Topology {
     this.ports.forEach((port, index) => {
       const peer = port.peer;
       if (peer === null || peer === undefined || this.ports[peer] === undefined) return;
-      // Each link appears twice. The upper end stands for it; of equal tiers, the lower index.
+      // Each link appears twice, and its upper end represents it; between equal tiers, the lower
+      // index does.
       const mine = this.tierOf(index);
       const other = this.tierOf(peer);
       if (mine < other || (mine === other && peer < index)) return;
@@ -144,7 +151,7 @@ export class Topology {
     return row.peer_port === null ? row.peer_node : `${row.peer_node} / ${row.peer_port}`;
   }
 
-  /** Returns a name for narrow places: a host with one port has only its host name. */
+  /** Returns a name for narrow fields: a host with one port has only its host name. */
   shortName(port: number): string {
     const row = this.ports[port];
     if (row.kind === "switch") return `${row.node} / ${row.port}`;
@@ -161,7 +168,7 @@ export class Topology {
     return this.peerNameOf(port) || "unknown";
   }
 
-  /** Returns the name of a tier for people. */
+  /** Returns the display name of a tier. */
   tierName(tier: number): string {
     if (tier === 0) return "Hosts";
     if (tier === 1) return "Leaf switches";

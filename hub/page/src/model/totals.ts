@@ -1,18 +1,18 @@
-//! What the overview counts: the values of all ports in a slot, and the roots of congestion.
+//! Counts for the overview: the values of all ports in a slot, and the roots of congestion.
 
 import { FULL, LINK_DOWN, NO_ANSWER, NOT_ASSIGNED } from "../contract/frame";
 import type { TreeRow } from "../contract/types";
 import type { Topology } from "./topology";
 import { count, grouped } from "./units";
 
-/** A port counts as blocked above this share. It is the limit of the congestion trees. */
+/** A port counts as blocked above this share, which is also the limit of the congestion trees. */
 const BLOCKED_LIMIT = 0.1;
 
 /** Values of all ports in a slot. */
 export interface Totals {
   ports: number;
   answered: number;
-  /** Ports about which nothing arrived. */
+  /** Number of ports about which nothing arrived. */
   without: number;
   down: number;
   /** Data that hosts send, in Gb/s. */
@@ -24,7 +24,10 @@ export interface Totals {
   blocked: number;
 }
 
-/** Counts the ports. A port without a value is not counted as 0: `knownHosts` is then below 1. */
+/**
+ * Counts the ports. A port without a value does not count as 0; instead, `knownHosts` falls
+ * below 1.
+ */
 export function totalsOf(
   { ports, devices }: Topology,
   utilization: Uint16Array,
@@ -74,7 +77,7 @@ export function totalsOf(
   return totals;
 }
 
-/** Returns of how many ports the ports that answer are a part, and what is known of the others. */
+/** Returns how many of all ports answer, and what is known about the others. */
 export function answersText({ ports, down, without }: Totals, isPartial: boolean): string[] {
   return [
     `of ${grouped(ports)}`,
@@ -89,8 +92,8 @@ export function answersText({ ports, down, without }: Totals, isPartial: boolean
 }
 
 /**
- * Returns how many ports are roots of congestion. A root without a clear cause, such as one after a gap
- * in the records, is no congestion and is named apart.
+ * Returns how many ports are roots of congestion. A root without a clear cause, such as one after a
+ * gap in the records, does not count as congestion and is named separately.
  */
 export function rootTexts(roots: readonly Pick<TreeRow, "why">[]): string[] {
   const unclear = roots.filter(({ why }) => why === "unclear").length;

@@ -1,6 +1,6 @@
-//! Numbers and times for people: units, three significant digits.
+//! Formats numbers and times for display, with units and three significant digits.
 
-/** Between a number and its unit: it does not break a line. */
+/** Space between a number and its unit, at which no line breaks. */
 const SPACE = "\u00a0";
 
 /** Formats a share of 1 in percent. */
@@ -87,7 +87,7 @@ export function zone(milliseconds: number): string {
   return `UTC${minutes < 0 ? "−" : "+"}${pad(Math.floor(size / 60))}:${pad(size % 60)}`;
 }
 
-/** Orders names, and numbers in names by their value: `leaf2` before `leaf10`. */
+/** Orders names by the numbers in them: `leaf2` before `leaf10`. */
 export const compareNames = new Intl.Collator(undefined, { numeric: true }).compare;
 
 /** Returns `1 port` or `2 ports`. */

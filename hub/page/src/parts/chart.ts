@@ -10,7 +10,7 @@ import { h, setText } from "./dom";
 
 export interface Curve {
   label: string;
-  /** End of each interval, milliseconds since 1970, ascending. */
+  /** Ends of the intervals, in milliseconds since 1970, ascending. */
   t: number[];
   /** Null is a gap. */
   v: (number | null)[];
@@ -19,10 +19,13 @@ export interface Curve {
 
 interface Options {
   title: string;
-  /** `share`, or a unit for decimal prefixes. */
+  /** `share`, or a unit that takes decimal prefixes. */
   unit: string;
   height: number;
-  /** Adds the curves: each is an area above those behind it in the list. All have the same times. */
+  /**
+   * Stacks the curves: each is an area above those after it in the list. All of them have the
+   * same times.
+   */
   stacked?: boolean;
   /** Called when the user selects a time range. */
   select: (from: number, to: number) => void;
@@ -36,7 +39,7 @@ export class Chart {
   private readonly note = h("span", { class: "chart-note" });
   private plot: uPlot | null = null;
   private shape = "";
-  /** The values of the curves before they were added. */
+  /** The values of the curves before stacking. */
   private own: (number | null | undefined)[][] = [];
   /** Intervals in which a curve of a sum has no value. */
   private partial: Span[] = [];
@@ -57,8 +60,7 @@ export class Chart {
 
   /**
    * Shows curves over a time range, in milliseconds since 1970. Curves can have different times.
-   * `partial` are the intervals whose sum is too low, because a part of it has no value: they are
-   * hatched.
+   * The intervals in `partial` are hatched, because a part of their sum is missing.
    */
   show(
     curves: Curve[],
@@ -87,7 +89,7 @@ export class Chart {
     this.plot.setScale("x", { min: from / 1000, max: to / 1000 });
   }
 
-  /** Draws again with the colours of another theme. */
+  /** Draws again after a change of the theme. */
   forget(): void {
     this.shape = "";
   }
@@ -105,7 +107,7 @@ export class Chart {
     }
   }
 
-  /** Hatches the intervals with a sum that is too low, behind the curves. */
+  /** Hatches intervals with incomplete sums, behind the curves. */
   private drawPartial(plot: uPlot): void {
     const { ctx, bbox } = plot;
     if (this.partial.length === 0) return;
@@ -135,7 +137,7 @@ export class Chart {
     return {
       width,
       height: this.options.height,
-      // The text of the last time is as wide as its axis label.
+      // The label of the last time extends beyond the axis.
       padding: [8, 30 * zoom(), 0, 0],
       cursor: {
         sync: { key: SYNC.key, setSeries: false },
@@ -195,7 +197,7 @@ export class Chart {
   }
 }
 
-/** Adds to each curve those behind it, so that the first curve is the sum of all. */
+/** Adds to each curve those after it, so that the first curve is the sum of all. */
 function stacked([times, ...columns]: uPlot.AlignedData): uPlot.AlignedData {
   const sums: (number | null)[][] = [];
   let below: (number | null)[] = new Array(times.length).fill(null);
@@ -210,8 +212,8 @@ function stacked([times, ...columns]: uPlot.AlignedData): uPlot.AlignedData {
 }
 
 /**
- * Puts curves on common times. The ports of two curves are read at different times: a curve has
- * `undefined` at the times of the other one, which is no gap. Null is a gap.
+ * Puts curves on common times. The ports of two curves are read at different times, so a curve is
+ * `undefined` at the times of the other one, which is not a gap. Null is a gap.
  */
 function joined(curves: Curve[]): uPlot.AlignedData {
   const times = [...new Set(curves.flatMap(({ t }) => t))].sort((x, y) => x - y);

@@ -1,11 +1,14 @@
-//! Elements without a framework. Text is always set as text, never as HTML: a name from the fabric
-//! can contain any character.
+//! Creates elements without a framework. Text is always set as text, never as HTML, because a name
+//! from the fabric can contain any character.
 
 type Child = Node | string | number | null | undefined | false;
 
 interface Properties {
   class?: string;
-  /** Style properties. They are set through the object model, which the content policy allows. */
+  /**
+   * Style properties, set through the object model because the content security policy forbids
+   * style attributes.
+   */
   style?: Record<string, string>;
   on?: { [Name in keyof HTMLElementEventMap]?: (event: HTMLElementEventMap[Name]) => void };
   [attribute: string]: unknown;
@@ -61,8 +64,8 @@ export function setStyle(element: HTMLElement | SVGElement, style: Record<string
 }
 
 /**
- * Sets the text of an element if it differs. Writing equal text would lose a selection. The node of
- * the text stays: a new node makes the browser compare the style of all neighbours.
+ * Sets the text of an element if it differs, because writing equal text would lose a selection. The
+ * text node stays, since a new node makes the browser compare the style of all neighbours.
  */
 export function setText(element: Element, text: string): void {
   const node = element.firstChild;
@@ -76,14 +79,14 @@ export function setAttribute(element: Element, name: string, value: string): voi
   if (element.getAttribute(name) !== value) element.setAttribute(name, value);
 }
 
-/** Colours a share of an element. A background needs no layout, unlike an element of another width. */
+/** Colours a share of an element. A background needs no layout, unlike a change of the width. */
 export function fillTo(element: HTMLElement, share: number, color: string): void {
   element.style.backgroundImage = `linear-gradient(${color}, ${color})`;
   element.style.backgroundSize = `${100 * Math.min(1, share)}% 100%`;
 }
 
 /**
- * Makes the children of an element match a list. Elements of items that stay are kept, so hover,
+ * Makes the children of an element match a list. Items that stay keep their elements, so hover,
  * focus and scroll position survive an update.
  */
 export function patch<Item>(

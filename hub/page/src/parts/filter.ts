@@ -1,4 +1,4 @@
-//! A field that filters what a view shows. Its text is in the URL.
+//! A text field that filters what a view shows. Its text is in the URL.
 
 import type { App } from "../model/app";
 import { h } from "./dom";
@@ -25,7 +25,7 @@ export function makeFilter(app: App, placeholder: string, label: string): Filter
   };
 }
 
-/** Returns the order of a table, which is in the URL too. */
+/** Returns the order of a table, which is also in the URL. */
 export function orderOf(app: App, sort: string, descending = true) {
   const chosen = app.option("sort");
   return {

@@ -1,4 +1,4 @@
-//! Icons as paths of a 20 x 20 grid, drawn for this page.
+//! Icons as paths on a 20 x 20 grid, drawn for this web page.
 
 import { s } from "./dom";
 

@@ -1,4 +1,4 @@
-//! Small pictures of values inside text: bars, sparklines and marks.
+//! Small pictures of values within text: bars, sparklines and marks.
 
 import { FULL, hasValue, shareOf, stateOf } from "../contract/frame";
 import { blockedScale, type Painter, pixelOf, type Scale, utilizationScale } from "../draw/scale";
@@ -25,7 +25,7 @@ export function barOf(cell: HTMLElement, share: number | null, text: string, sca
   setText(cell.lastElementChild!, text);
 }
 
-/** Writes the text beside a bar that the picture of a table draws. */
+/** Writes the text beside a bar. The picture of the table draws the bar. */
 export function barText(cell: HTMLElement, text: string): void {
   let element = cell.firstElementChild;
   if (element === null) {
@@ -36,7 +36,7 @@ export function barText(cell: HTMLElement, text: string): void {
   setText(element, text);
 }
 
-/** A sparkline: one column a slot, the height and the colour are the value, gaps stay empty. */
+/** A sparkline with one column a slot. Height and colour show the value, and gaps stay empty. */
 export function spark(label: string): HTMLCanvasElement {
   return h("canvas", { class: "spark", role: "img", "aria-label": label, width: 120, height: 24 });
 }
@@ -47,7 +47,10 @@ interface Size {
   height: number;
 }
 
-/** Sizes of sparklines. Reading a size after a change makes the browser compute the layout. */
+/**
+ * Sizes of sparklines. They are cached, because reading a size after a change makes the browser
+ * compute the layout.
+ */
 let sizes = new WeakMap<HTMLCanvasElement, Size>();
 window.addEventListener("resize", () => {
   sizes = new WeakMap();
@@ -77,13 +80,16 @@ export function drawSpark(canvas: HTMLCanvasElement, codes: Uint16Array, scale: 
   context.putImageData(image, 0, 0);
 }
 
-/** An area of pixels: its first column, its size, and the pixels from a line to the next one. */
+/**
+ * An area of pixels: its first column, its size, and the number of pixels from one line to
+ * the next.
+ */
 interface Area extends Size {
   x: number;
   stride: number;
 }
 
-/** Draws a sparkline into transparent pixels. A base line carries the gaps. */
+/** Draws a sparkline into transparent pixels. A base line continues through the gaps. */
 export function paintSpark(
   pixels: Int32Array,
   { x, width, height, stride }: Area,
@@ -106,7 +112,7 @@ export function paintSpark(
   }
 }
 
-/** A scale of a legend: its name, its colours and its largest value. */
+/** A scale of a legend: its name, its colours and its max. */
 export type LegendScale = readonly [string, Scale, string];
 
 export const UTILIZATION_LEGEND: LegendScale = ["Utilization", utilizationScale, "100 %"];

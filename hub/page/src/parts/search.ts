@@ -1,4 +1,4 @@
-//! Search by node name, GUID, LID or job ID.
+//! Searches by node name, GUID, LID or job ID.
 
 import type { App } from "../model/app";
 import { hostName } from "../model/topology";

@@ -1,4 +1,4 @@
-//! The frame of the page: top bar, navigation, content, timeline.
+//! The frame of the web page: top bar, navigation, content, timeline.
 
 import {
   applyTheme,
@@ -31,13 +31,13 @@ const TITLES: Record<string, string> = {
   samplers: "Samplers",
 };
 
-/** The entry of the navigation to which a view belongs. */
+/** Navigation entry to which a view belongs. */
 const PARENTS: Partial<Record<ViewName, ViewName>> = {
   port: "ports",
   tree: "overview",
   job: "jobs",
 };
-/** A slot is late if it is older than this, in intervals. */
+/** Age in intervals from which a slot is late. */
 const LATE = 5;
 
 export class Shell {
@@ -52,7 +52,7 @@ export class Shell {
   private readonly timeline: TimelineStrip;
   private readonly search: Search;
   private player = 0;
-  /** Ports of the newest slot: each slot is counted once. */
+  /** Port counts of the newest slot, so that each slot is counted only once. */
   private counted: { column?: Column; text: string } = { text: "" };
 
   constructor(private readonly app: App) {
@@ -161,7 +161,7 @@ export class Shell {
     this.timeline.update(changes);
   }
 
-  /** Marks the entry of the view. The entries keep the shown time. */
+  /** Marks the entry of the view. Links of the entries keep the shown time. */
   private showView(): void {
     const { app } = this;
     const view = PARENTS[app.state.view] ?? app.state.view;
@@ -175,7 +175,7 @@ export class Shell {
 
   private showStatus(): void {
     const { app } = this;
-    // The numbers of the newest and of the shown slot, for tests and for scripts.
+    // Numbers of the newest and of the shown slot, for tests and for scripts.
     document.documentElement.dataset.slot = String(app.latest ?? "");
     document.documentElement.dataset.shown = String(app.shown ?? "");
     const { at, range } = app.state;
@@ -202,7 +202,7 @@ export class Shell {
     return this.app.isLive || this.player !== 0;
   }
 
-  /** One mark for all samplers: its shape and its text carry the state. */
+  /** Shows one mark for all samplers. Its shape and its text show the state. */
   private showMark(): void {
     const { app } = this;
     const column = app.newestWhole(UTILIZATION);

@@ -1,4 +1,4 @@
-//! A table that sorts, and that stays fast with 40,000 rows: only visible rows are elements.
+//! A sortable table that stays fast with 40,000 rows, because only visible rows have elements.
 
 import { zoom } from "../draw/theme";
 import { compareNames } from "../model/units";
@@ -10,7 +10,7 @@ export interface Column<Row> {
   title: string;
   /** Explains the column. */
   hint?: string;
-  /** Width as a track of a CSS grid. */
+  /** Width of the column, as a track of a CSS grid. */
   width: string;
   end?: boolean;
   /** Value for sorting. Null sorts last. */
@@ -21,7 +21,7 @@ export interface Column<Row> {
   draw?: (cell: HTMLElement, row: Row) => void;
   /** A bar before the text, or a sparkline instead of it. */
   picture?: (row: Row) => Drawing;
-  /** The cells change only with their row, and with the address of the page. */
+  /** Whether the cells change only with their row and with the URL of the page. */
   isFixed?: boolean;
 }
 
@@ -29,9 +29,9 @@ interface Options<Row> {
   label: string;
   columns: Column<Row>[];
   key: (row: Row) => string;
-  /** Opens a row: click, or Enter. */
+  /** Opens a row, on a click or Enter. */
   open?: (row: Row) => void;
-  /** Chooses a row, or ends its choice: space. */
+  /** Selects or deselects a row, on the space key. */
   choose?: (row: Row) => void;
   sort: string;
   descending: boolean;
@@ -43,34 +43,37 @@ interface Options<Row> {
 interface Line<Row> {
   element: HTMLElement;
   cells: HTMLElement[];
-  /** The row that the line shows. */
+  /** The row that this element shows. */
   row: Row | null;
-  /** The address of the page has changed, so all cells must be written. */
+  /** Whether all cells must be written, because the URL of the page has changed. */
   isStale: boolean;
-  /** Whether the tab key reaches the links of the line: those of the active row only. */
+  /** Whether the tab key reaches the links in this row, which only the active row allows. */
   isReached: boolean;
 }
 
 /** Space between two columns, in pixels. */
 const GAP = 14;
 
-/** Returns a track for the size of the text: on a wall screen, text and columns are larger. */
+/** Scales a track with the text, because text and columns are larger on a wall screen. */
 function scaledTrack(track: string): string {
   return track.replaceAll(/(\d+)px/g, (_, width) => `${Math.round(Number(width) * zoom())}px`);
 }
 
-/** Returns the smallest width of a track such as `90px` or `minmax(90px, 1fr)`, in pixels. */
+/** Returns the min width of a track such as `90px` or `minmax(90px, 1fr)`, in pixels. */
 function leastWidth(track: string): number {
   return Number(/(\d+)px/.exec(track)?.[1] ?? 0);
 }
 
-/** Rows above and below the visible ones that are elements too. */
+/** Number of rows above and below the visible ones that have elements too. */
 const MARGIN = 6;
 
-/** Number of pictures in which the rows get new values. */
+/** Number of paints over which the rows get new values. */
 const PARTS = 3;
 
-/** Time between the drawing of values, of their order, and of rows that are not visible. */
+/**
+ * Delay in milliseconds between drawing the values, sorting the rows, and drawing the rows that are
+ * not visible.
+ */
 const LATER = 60;
 
 export class Table<Row> {
@@ -78,18 +81,21 @@ export class Table<Row> {
   private rows: Row[] = [];
   private readonly body: HTMLElement;
   private readonly inner: HTMLElement;
-  /** The elements of the rows. It is moved as a whole when the table scrolls. */
+  /** Container of the rows, which moves as a whole when the table scrolls. */
   private readonly block: HTMLElement;
   private readonly note: HTMLElement;
   private readonly heads = new Map<string, HTMLElement>();
   private readonly lines: Line<Row>[] = [];
-  /** The columns with a picture. */
+  /** Columns with a picture. */
   private readonly pictured: Column<Row>[];
   private readonly picture: TablePicture | null;
-  /** What was measured: reading it after a change makes the browser compute the layout. */
+  /**
+   * Measured scroll position and height. Reading them after a change makes the browser compute
+   * the layout.
+   */
   private seen = { top: 0, height: 0 };
   private placed = 0;
-  /** First row that has an element, and the number of such rows. */
+  /** First row with an element, and the number of such rows. */
   private first = 0;
   private shown = 0;
   private timer = 0;
@@ -156,7 +162,7 @@ export class Table<Row> {
     this.observer.disconnect();
   }
 
-  /** Shows other rows. The order of the columns stays. */
+  /** Shows other rows, with the same columns and order. */
   setRows(rows: Row[]): void {
     this.rows = this.ordered(rows);
     this.element.setAttribute("aria-rowcount", String(rows.length + 1));
@@ -169,7 +175,7 @@ export class Table<Row> {
     this.later(() => this.drawHidden());
   }
 
-  /** Sorts the rows again by their new values. The values are drawn before the new order. */
+  /** Sorts the rows again by their new values, which are drawn before the new order. */
   sortSoon(): void {
     this.later(() => {
       const before = this.rows;
@@ -188,7 +194,7 @@ export class Table<Row> {
     this.timer = window.setTimeout(work, LATER);
   }
 
-  /** Sets the text that an empty table shows. */
+  /** Sets the text of an empty table. */
   setEmpty(text: string): void {
     this.options.empty = text;
   }
@@ -198,7 +204,7 @@ export class Table<Row> {
     this.drawInParts();
   }
 
-  /** Makes the next drawing write all cells: addresses of links have the shown time. */
+  /** Makes the next drawing write all cells, because links contain the shown time. */
   forget(): void {
     for (const line of this.lines) line.isStale = true;
   }
@@ -273,7 +279,7 @@ export class Table<Row> {
     this.draw();
   }
 
-  /** Draws all rows that are elements. */
+  /** Draws all rows that have elements. */
   private draw(): void {
     this.arrange();
     this.fillAll(0, this.shown);
@@ -294,13 +300,16 @@ export class Table<Row> {
     if (this.picture !== null) this.picture.canvas.hidden = count === 0;
   }
 
-  /** Draws the visible rows. The others are drawn when the browser is idle, or before they scroll in. */
+  /**
+   * Draws the visible rows. The others are drawn when the browser is idle, or before they scroll
+   * into view.
+   */
   private drawVisible(): void {
     const { from, to } = this.visible;
     this.fillAll(from, to);
   }
 
-  /** Draws the visible rows in several pictures, because most cells change. */
+  /** Draws the visible rows over several paints, because most cells change. */
   private drawInParts(): void {
     const draw = (part: number) => {
       const { from, to } = this.visible;
@@ -323,7 +332,7 @@ export class Table<Row> {
     for (let index = from; index < Math.min(to, this.shown); index++) this.fill(index);
   }
 
-  /** The elements of the visible rows: the first one, and the one after the last one. */
+  /** Index of the first visible row, and of the row after the last one. */
   private get visible(): { from: number; to: number } {
     const { top, height } = this.seen;
     return {
@@ -332,7 +341,7 @@ export class Table<Row> {
     };
   }
 
-  /** Puts the picture over its columns. */
+  /** Positions the picture over its columns. */
   private place(): void {
     if (this.picture === null || this.placed === this.lines.length || this.lines.length === 0)
       return;
@@ -397,18 +406,22 @@ export class Table<Row> {
   }
 }
 
-/** Returns whether the cells of a column have a text. A sparkline has none. */
+/** Returns whether the cells of a column have text. A sparkline has none. */
 function hasText<Row>({ picture, text, draw }: Column<Row>): boolean {
   return picture === undefined || text !== undefined || draw !== undefined;
 }
 
-/** Numbers of this size and this many rows fit into one exact number. */
+/**
+ * With codes below this limit and at most this many rows, a code and its row index fit into one
+ * exact number.
+ */
 const LARGEST_CODE = 2 ** 31;
 const MOST_ROWS = 2 ** 21;
 
 /**
- * Returns the order of whole numbers, or null if there are other values. Each number is sorted
- * together with its index, which needs no comparison function: 40,000 rows are sorted in each slot.
+ * Returns the order of whole numbers, or null if there are other values. Each number is
+ * sorted together with its index, so no comparison function is needed: 40,000 rows are sorted
+ * in each slot.
  */
 function orderOfCodes(
   values: readonly (number | string | null)[],
@@ -447,7 +460,7 @@ function orderOfValues(
   });
 }
 
-/** Draws a link into a cell. The tab key reaches it while its row is active. */
+/** Draws a link into a cell. The tab key reaches it only while its row is active. */
 export function linkCell(cell: HTMLElement, text: string, href: string, title = ""): void {
   let anchor = cell.firstElementChild as HTMLAnchorElement | null;
   if (anchor === null) {

@@ -1,5 +1,6 @@
-//! The bars and sparklines of a table, on one canvas over its rows. As elements they would cost more
-//! than their values: each bar is a style of its own, and each small canvas a layer of its own.
+//! Draws the bars and sparklines of a table on one canvas over its rows. Separate elements would
+//! cost more than their values, because each bar needs a style and each small canvas a layer of
+//! its own.
 
 import { FULL, shareOf } from "../contract/frame";
 import { type Painter, pixelOf } from "../draw/scale";
@@ -10,18 +11,18 @@ import { paintSpark } from "./meter";
 /** Sizes in pixels of a laptop screen. */
 const SPARK = 24;
 const BAR = 9;
-/** Width of the number beside a bar, with its distance: as in the style sheet. */
+/** Width of the number beside a bar including its margin, as in the style sheet. */
 export const NUMBER = 76;
 /** Width of a stripe of a bar without a value. */
 const STRIPE = 3;
 
-/** What a cell shows: a code as a bar, or several codes as a sparkline. */
+/** What a cell shows: one code as a bar, or several codes as a sparkline. */
 export interface Drawing {
   codes: number | Uint16Array;
   scale: Painter;
 }
 
-/** Place of a column in pixels of the page. */
+/** Position of a column in pixels of the page. */
 export interface Place {
   left: number;
   width: number;
@@ -30,7 +31,7 @@ export interface Place {
 export class TablePicture {
   readonly canvas = h("canvas", { class: "table-picture", "aria-hidden": "true" });
   private readonly context = this.canvas.getContext("2d")!;
-  /** One row, which is drawn and then copied. */
+  /** One row, which is drawn here and then copied. */
   private image = new ImageData(1, 1);
   private pixels = new Int32Array(1);
   private places: readonly Place[] = [];
@@ -38,7 +39,7 @@ export class TablePicture {
   private ratio = 1;
   private row = 0;
 
-  /** Sets the places of the columns with drawings, and the number of rows and their height. */
+  /** Sets the positions of the columns with drawings, and the number and height of the rows. */
   place(places: readonly Place[], row: number, rows: number): void {
     this.places = places;
     this.ratio = window.devicePixelRatio || 1;
@@ -76,7 +77,7 @@ export class TablePicture {
     return Math.round(size * zoom() * this.ratio);
   }
 
-  /** Draws a share of a bar, or stripes if there is no value. */
+  /** Draws a bar that is filled up to a share, or stripes if there is no value. */
   private bar(x: number, width: number, code: number, scale: Painter): void {
     const { pixels } = this;
     const stride = this.image.width;
@@ -88,7 +89,7 @@ export class TablePicture {
     const color = pixelOf(scale.color(share ?? 0));
     const filled = Math.round(width * Math.min(1, code / FULL));
     for (let line = 0; line < height; line++) {
-      // The corners are round.
+      // Rounded corners.
       const cut = line === 0 || line === height - 1 ? 1 : 0;
       const start = (top + line) * stride + x;
       if (share !== null) {

@@ -1,4 +1,4 @@
-//! The strip at the bottom: the maximum of all ports for each slot that is kept, with marks.
+//! The strip at the bottom: the max over all ports for each slot that is kept, with marks.
 
 import { nanoseconds } from "../contract/api";
 import { FULL } from "../contract/frame";
@@ -19,16 +19,16 @@ const RIGHT = 14;
 const MARKS = { top: 4, height: 11 };
 const STRIPS = { top: 18, height: 13, gap: 3 };
 const AXIS = STRIPS.top + 2 * STRIPS.height + STRIPS.gap;
-/** Time that the strip shows at first, and at least, in milliseconds. */
+/** Time that the strip shows at first and at least, in milliseconds. */
 const USUAL = 900_000;
 const SHORTEST = 60_000;
-/** Time before an older selection that is shown too, as a share of its age. */
+/** Additional time shown before an older selection, as a share of its age. */
 const MARGIN = 0.1;
 const ZOOM = 1.4;
-/** Pointer movement that makes a click a selection, in pixels. */
+/** Pointer movement in pixels from which a click becomes a selection. */
 const DRAG = 4;
 
-/** Changes that the strip shows. */
+/** Changes that affect the strip. */
 const SHOWN: readonly Change[] = ["slot", "state", "topology", "health", "theme"];
 
 export class TimelineStrip {
@@ -107,7 +107,10 @@ export class TimelineStrip {
     } else this.element.setAttribute("aria-valuenow", "100");
   }
 
-  /** Returns the time of the strip: up to the newest slot, and at least what the page shows. */
+  /**
+   * Returns the time range of the strip, which ends with the newest slot and includes what the
+   * page shows.
+   */
   private bounds(): { from: number; to: number } | null {
     const latest = this.app.latest;
     if (latest === null) return null;
@@ -155,7 +158,7 @@ export class TimelineStrip {
     this.selection(context, bounds);
   }
 
-  /** Draws into pixels: a strip has up to 1800 columns, and each slot moves all of them. */
+  /** Draws into pixels, because a strip has up to 1800 columns and each slot moves all of them. */
   private strips(context: CanvasRenderingContext2D, bounds: { from: number; to: number }): void {
     const colors = theme();
     const { ratio } = this.surface;
@@ -297,7 +300,7 @@ export class TimelineStrip {
     );
   }
 
-  /** Shows more or less of the past. */
+  /** Zooms in or out of the past. */
   private zoom(factor: number): void {
     const bounds = this.bounds();
     if (bounds === null) return;
@@ -346,7 +349,7 @@ export class TimelineStrip {
     return best;
   }
 
-  /** Returns the place of a pointer on the picture. */
+  /** Returns the position of a pointer on the picture. */
   private place(event: MouseEvent): [number, number] {
     const { x, y } = this.surface.at(event);
     return [x, y];

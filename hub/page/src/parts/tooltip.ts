@@ -4,7 +4,7 @@ import { h } from "./dom";
 
 let element: HTMLElement | null = null;
 
-/** A line of a tooltip: a name and a value. A single text is a title. */
+/** A line of a tooltip: a name and a value, or a single text as a title. */
 export type TipLine = string | [string, string];
 
 /** Shows lines next to a point of the window. */

@@ -1,15 +1,15 @@
-//! What every view has in common.
+//! The interface of all views.
 
 import type { App, Change } from "../model/app";
 import type { Topology } from "../model/topology";
 
-/** A view of the page. The shell creates it when the URL names it, and closes it afterwards. */
+/** A view of the web page. The shell creates it when the URL names it, and closes it afterwards. */
 export interface View {
   readonly element: HTMLElement;
-  /** Shows what changed. It is also called once after the creation, with all changes. */
+  /** Shows what changed. It is also called once after the view is created, with all changes. */
   update(changes: ReadonlySet<Change>): void;
   close(): void;
 }
 
-/** A view of a fabric that is known. The topology of a view never changes. */
+/** Creates a view of a known fabric. The topology of a view never changes. */
 export type MakeView = (app: App, topology: Topology) => View;

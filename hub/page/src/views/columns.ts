@@ -1,4 +1,4 @@
-//! Columns that several tables have.
+//! Columns that several tables share.
 
 import { codeOf, FULL, shareOf, stateOf } from "../contract/frame";
 import type { PortName } from "../contract/types";
@@ -81,7 +81,7 @@ export function octetsColumn<Row>(
   };
 }
 
-/** Octets that nodes sent and received. */
+/** Bytes that nodes sent and received. */
 export function trafficColumns<
   Row extends { injected_bytes: number | null; ejected_bytes: number | null },
 >(): Column<Row>[] {
@@ -96,7 +96,7 @@ export function trafficColumns<
   ];
 }
 
-/** Time for which ports were blocked, summed. */
+/** Time for which ports were blocked, summed over the ports. */
 export function blockedColumn<Row extends { blocked_seconds: number | null }>(): Column<Row> {
   return {
     id: "blocked",
@@ -142,7 +142,7 @@ export function hostColumn<Row extends { host: string }>(app: App, title: string
   };
 }
 
-/** A column with a port that opens its page. */
+/** A column with a port that opens the view of the port. */
 export function portColumn<Row>(
   app: App,
   id: string,

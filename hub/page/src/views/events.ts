@@ -1,4 +1,4 @@
-//! The stream of events, with filters.
+//! The list of events, with filters.
 
 import { nanoseconds } from "../contract/api";
 import type { EventRow, EventRows } from "../contract/types";
@@ -14,7 +14,7 @@ import { faultHref } from "./faults";
 import { Managers } from "./managers";
 import { choice } from "./panel";
 
-/** The kinds of events of the hub. */
+/** The event kinds of the hub. */
 const KINDS: readonly (readonly [string, string])[] = [
   ["", "All"],
   ["links", "Links"],
@@ -24,10 +24,10 @@ const KINDS: readonly (readonly [string, string])[] = [
   ["sm", "Subnet manager"],
 ];
 
-/** Largest number of events that the page requests. */
+/** Max number of events that the view requests. */
 const MOST = 2000;
 
-/** Returns the number of the shown events. */
+/** Returns how many events are shown. */
 function foundText(rows: number, all: number): string {
   const text = count(rows, "event");
   return all < MOST ? text : `${text} of the newest ${grouped(MOST)}; select a time for older ones`;

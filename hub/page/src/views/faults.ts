@@ -1,4 +1,4 @@
-//! Faults in words.
+//! Describes faults in words.
 
 import type { ErrorRow } from "../contract/types";
 import type { App } from "../model/app";
@@ -41,7 +41,7 @@ export function rateText(row: ErrorRow): string {
   return row.rate === null || row.rate === 0 ? "" : `${significant(row.rate * 60)} / min`;
 }
 
-/** Returns when a fault began. A fault that is older than the time range began before its record. */
+/** Returns when a fault began, or before which time if it is older than the time range. */
 export function sinceText(row: ErrorRow): string {
   return `${row.began_in_range === true ? "since" : "before"} ${clock(row.since_ns / 1e6)}`;
 }
@@ -56,8 +56,8 @@ export function bySeverity(x: ErrorRow, y: ErrorRow): number {
 }
 
 /**
- * Returns the faults, most severe first. Both ends of a cable report what happens to the link: the
- * second report is the same fault.
+ * Returns the faults, most severe first. Both ends of a cable report a link fault, so the second
+ * report counts as the same fault.
  */
 export function faultsOf(rows: ErrorRow[]): ErrorRow[] {
   const reported = new Set<string>();
@@ -70,7 +70,9 @@ export function faultsOf(rows: ErrorRow[]): ErrorRow[] {
   });
 }
 
-/** Returns the address of the port of a fault. A device opens its only port, or the list of its ports. */
+/**
+ * Returns the URL of a faulty port. A faulty device opens its only port, or the list of its ports.
+ */
 export function faultHref(app: App, row: { guid: string; port: number }): string {
   const topology = app.topology;
   if (topology !== null && topology.indexOf(row.guid, row.port) < 0) {

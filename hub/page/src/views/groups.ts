@@ -1,5 +1,5 @@
-//! Groups of hosts, such as storage targets: what goes into and out of them, how evenly, and from
-//! whom.
+//! Groups of hosts, such as storage targets: how much traffic goes into and out of them, how
+//! evenly, and who sends it.
 
 import { nanoseconds } from "../contract/api";
 import type { GroupDetail, GroupRows, GroupSender, GroupTarget, PortRate } from "../contract/types";
@@ -17,7 +17,7 @@ import type { View } from "../parts/view";
 import { hostColumn, octetsColumn, rateColumn, shareColumn } from "./columns";
 import { choice, figure, panel } from "./panel";
 
-/** Time before a paused slot that the view shows, as the hub does for the present, in milliseconds. */
+/** Time shown before a paused slot, in milliseconds. Live, the hub uses the same time. */
 const SPAN = 300_000;
 
 export function makeGroups(app: App, _topology: Topology): View {
@@ -155,12 +155,12 @@ class GroupsView implements View {
     this.names.replaceChildren(made.element);
   }
 
-  /** Returns whether the hub has the group. A group can have no records at some times. */
+  /** Returns whether the hub has the group. A group can be without records at some times. */
   private get isKnown(): boolean {
     return this.list.answer?.rows.some(({ group }) => group === this.name) === true;
   }
 
-  /** Requests another group if the URL names one. Without a name it is the first group. */
+  /** Requests the group that the URL names, or the first group without a name. */
   private follow(): void {
     const name = this.app.state.item || this.list.answer?.rows[0]?.group || "";
     if (name === this.name) return;
@@ -232,7 +232,7 @@ class GroupsView implements View {
   }
 }
 
-/** Answers in a few sentences how full the group was, how evenly, and because of whom. */
+/** Describes in a few sentences how full the group was, how evenly, and who filled it. */
 function verdict(row: GroupDetail): string {
   const span = `From ${clock(row.from_ns / 1e6)} to ${clock(row.to_ns / 1e6)}`;
   if (row.targets.length === 0) return `${span}, no host of ${row.group} has records.`;

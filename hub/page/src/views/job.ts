@@ -1,4 +1,4 @@
-//! One job: where and when its nodes waited, and which links and jobs had a part in it.
+//! One job: where and when its nodes waited, and which links and jobs contributed to it.
 
 import type { JobDetail, JobLink, JobNeighbour, JobNode, JobTree } from "../contract/types";
 import { zoom } from "../draw/theme";
@@ -260,7 +260,7 @@ function table<Row>(
   return new Table({ label, columns, key, sort, descending: true, empty, height: 28 });
 }
 
-/** Answers in one sentence whether the network held up the job. */
+/** Returns one sentence on whether the network held up the job. */
 function verdict(row: JobDetail): string {
   const who = [
     row.user === null ? "" : `User ${row.user}, `,
@@ -276,7 +276,7 @@ function verdict(row: JobDetail): string {
   return `${who}${share} From ${clock(row.links_from_ns / 1e6)} to ${clock(row.links_to_ns / 1e6)}, ${count(tree.job_ports, "node port")} waited for ${root}: ${CAUSES[tree.why]}.`;
 }
 
-/** Returns a start: the time of the day, or the date if it was another day. */
+/** Formats a start time: the time of day, or the date if it was another day. */
 function sinceText(start: number): string {
   const isToday = dateTime(start).slice(0, 10) === dateTime(Date.now()).slice(0, 10);
   return `since ${isToday ? clock(start) : dateTime(start).slice(0, 16)}`;

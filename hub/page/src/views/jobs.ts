@@ -1,4 +1,4 @@
-//! Running and past jobs.
+//! Running and past jobs as a table.
 
 import type { JobRow, JobRows } from "../contract/types";
 import type { App } from "../model/app";
@@ -97,7 +97,7 @@ function sourceText({ rows, running, known, source, read_ns, error, reason }: Jo
   return `${jobs}, ${grouped(running)} running; ${source}, ${when}`;
 }
 
-/** Returns the time of a start: with seconds on the present day, else with the date. */
+/** Formats a start time: with seconds on the current day, else with the date. */
 function startText(start: number, now: number): string {
   const text = dateTime(start);
   return text.slice(0, 10) === dateTime(now).slice(0, 10) ? clock(start) : text.slice(0, 16);

@@ -1,4 +1,4 @@
-//! All links as a table: both directions, the trend, and errors of the shown minute.
+//! All links as a table: both directions, the trend, and the errors of the shown minute.
 
 import { NO_DATA } from "../contract/frame";
 import type { LinkRows } from "../contract/types";
@@ -17,10 +17,10 @@ import type { View } from "../parts/view";
 import { meterColumn, rank } from "./columns";
 
 const TREND_SLOTS = 60;
-/** Rows are sorted again after this many slots, so that they can be read. */
+/** Number of slots after which rows are sorted again, so that they stay readable in between. */
 const SORT_SLOTS = 5;
 
-/** Changes that the table shows. */
+/** Changes that affect the table. */
 const SHOWN: readonly Change[] = ["slot", "values", "state", "theme"];
 
 export function makeLinks(app: App, topology: Topology): View {
@@ -33,7 +33,7 @@ export function makeLinks(app: App, topology: Topology): View {
 
   const use = (port: number) => utilization?.[port] ?? NO_DATA;
   const wait = (port: number) => blocked?.[port] ?? NO_DATA;
-  /** Returns the end that sends more. */
+  /** Returns the end with the higher utilization. */
   const fuller = ({ a, b }: Link) => ((rank(use(a)) ?? -1) >= (rank(use(b)) ?? -1) ? a : b);
   const errorsOf = ({ a, b }: Link) =>
     errors.get(topology.keyOf(a)) ?? errors.get(topology.keyOf(b)) ?? null;

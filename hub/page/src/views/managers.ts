@@ -66,7 +66,7 @@ function nameOf({ node, guid, lid }: ManagerRow): string {
   return node ?? guid ?? `LID ${lid}`;
 }
 
-/** Describes the master and its stand-ins in one sentence. */
+/** Describes the master and its standbys in one sentence. */
 function sentence({ rows, master_changes }: ManagerRows): string {
   const [master] = rows;
   if (master === undefined) return "Subnet manager: no event of the samplers has named it yet.";

@@ -40,7 +40,7 @@ export function figure(title: string, value: string, note: string): HTMLElement 
   );
 }
 
-/** A group of buttons of which at most one is on. */
+/** A group of buttons, at most one of which is on. */
 export function choice<Value extends string>(
   label: string,
   values: readonly (readonly [Value, string])[],

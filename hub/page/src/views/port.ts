@@ -27,12 +27,12 @@ export function makePort(app: App, topology: Topology): View {
   return new PortView(app, topology);
 }
 
-/** Returns a number of data VLs with their names. */
+/** Formats the number of data VLs with their names. */
 function lanes(vls: number): string {
   return vls === 1 ? "1 (VL0)" : `${vls} (VL0 to VL${vls - 1})`;
 }
 
-/** Returns the rows of PortInfo. The table has the LID already. */
+/** Returns the rows of PortInfo except the LID, which the table already has. */
 function portInfoFacts(info: PortDetail["port_info"]): [string, string][] {
   const { port_state, link_width_active, link_speed_active, source, changed, changed_ns } = info;
   const { mtu, vls } = info;
@@ -226,7 +226,7 @@ class PortView implements View {
     else if (this.detail.error !== "") setText(this.problem, this.detail.error);
   }
 
-  /** The hub does not know the port. A new topology makes a new view. */
+  /** Shows that the hub does not have the port. A new topology creates a new view. */
   private showProblem(): void {
     this.element.classList.add("failed");
     const list = h("a", { class: "action", href: this.app.href({ view: "ports" }) }, "All ports");
@@ -339,7 +339,9 @@ class PortView implements View {
     );
   }
 
-  /** Unit of the chosen counters. Different units have no common name. */
+  /**
+   * Returns the unit of the chosen counters, which includes bytes only if all of them count bytes.
+   */
   private get unit(): string {
     const bytes = this.chosen().every((name) => name.endsWith("_bytes"));
     return `${bytes ? "B" : ""}${this.as === "rate" ? "/s" : ""}`;
@@ -382,7 +384,7 @@ class PortView implements View {
 
   private drawCounters(detail: PortDetail): void {
     const chosen = new Set(this.chosen());
-    // Counters that counted something come first.
+    // Counters that are not 0 come first.
     const isZero = (name: string) => counterText(detail.counters[name]) === "0";
     const names = Object.keys(detail.counters).sort(
       (x, y) => Number(isZero(x)) - Number(isZero(y)),

@@ -1,4 +1,4 @@
-//! The selected hosts of a picture: those of a job, or those of a group.
+//! The hosts selected in a picture: those of a job, or those of a group.
 
 import type { GroupRows, JobRows } from "../contract/types";
 import type { App } from "../model/app";
@@ -9,11 +9,11 @@ import { count } from "../model/units";
 import { h, setText } from "../parts/dom";
 import { chip } from "./panel";
 
-/** The options `job` and `group` of the URL, with their hosts and their controls. */
+/** The URL options `job` and `group`, with their hosts and controls. */
 export class Selection {
   /** Names of the selected hosts in lower case. Empty without a selection. */
   hosts: ReadonlySet<string> = new Set();
-  /** A text that differs for other hosts. */
+  /** A string that differs between sets of hosts. */
   key = "";
   readonly elements: HTMLElement[];
   private readonly jobs: Poll<JobRows>;

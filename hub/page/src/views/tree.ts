@@ -1,5 +1,5 @@
-//! One congestion tree: the root at the left, the ports that wait for it at the right. The width of
-//! a branch is the time that its ports waited.
+//! Draws one congestion tree, with the root on the left and the ports that wait for it on the
+//! right. The width of a branch shows for how long its ports waited.
 
 import type { TreeRow, TreeRows, VictimRow } from "../contract/types";
 import { blockedScale } from "../draw/scale";
@@ -14,8 +14,8 @@ import type { View } from "../parts/view";
 import { CAUSES } from "./overview/congestion";
 
 /**
- * Branches of one port that are drawn, by the distance of the port. The others are one branch. The
- * first choice whose picture fits is used.
+ * Max number of branches of a port, by its distance from the root; further branches are combined
+ * into one. The first entry whose picture fits is used.
  */
 const BRANCHES = [
   [12, 8, 4],
@@ -39,9 +39,9 @@ interface Branch {
   share: number;
   seconds: number;
   children: Branch[];
-  /** Key of the port whose branches are combined in this one; empty for a single port. */
+  /** Key of the port whose further branches are combined in this one; empty for a single port. */
   rest: string;
-  /** Sum of the waiting times of the branch and of all branches behind it, in seconds. */
+  /** Waiting time of the branch and of all branches behind it, in seconds. */
   total: number;
   x: number;
   y: number;
@@ -137,7 +137,7 @@ export function makeTree(app: App, topology: Topology): View {
   };
 }
 
-/** Builds the branches from the list of the ports that wait. */
+/** Builds the branches from the list of waiting ports. */
 function branchesOf(
   app: App,
   topology: Topology,
@@ -166,7 +166,7 @@ function branchesOf(
     branch.total = branch.seconds + children.reduce((sum, child) => sum + child.total, 0);
     children.sort((x, y) => y.total - x.total);
     const most = open.has(key) ? children.length : limits[Math.min(depth, limits.length - 1)];
-    // One more branch needs as much room as the branch for the rest.
+    // A combined branch needs as much space as one more branch.
     const shown = children.length <= most + 1 ? children.length : most;
     branch.children = children.slice(0, shown);
     const rest = children.slice(shown);
@@ -222,7 +222,7 @@ function restOf(branches: Branch[], parent: string): Branch {
   };
 }
 
-/** Places leaves one below the other, and each branch at the middle of its children. */
+/** Places leaves one below the other, and each branch next to the middle of its children. */
 function place(branch: Branch, depth: number, column: number, top: { y: number }): void {
   branch.x = MARGIN + depth * column;
   if (branch.children.length === 0) {
@@ -241,7 +241,7 @@ function leaves(branch: Branch): number {
     : branch.children.reduce((sum, child) => sum + leaves(child), 0);
 }
 
-/** Returns the number of links from a branch to its most distant branch. */
+/** Returns the number of links from a branch to its farthest descendant. */
 function depthOf(branch: Branch): number {
   return branch.children.reduce((most, child) => Math.max(most, 1 + depthOf(child)), 0);
 }

@@ -102,8 +102,8 @@ fn evaluations(hub: &Hub, range: (u64, u64)) -> Vec<Answer> {
 }
 
 /// Compares a hub that has all records in memory with some that have the first slots only in an
-/// archive, and the later ones only in memory. Each seam has the first slot that is not in the archive
-/// and the first one in memory.
+/// archive, and the later ones only in memory. Each seam has the first slot that is not in the
+/// archive and the first one in memory.
 #[test]
 fn archive_continues_the_memory_without_a_seam() {
     let lines = lines();
@@ -134,8 +134,8 @@ fn archive_continues_the_memory_without_a_seam() {
         .concat()
     };
     let expected = all(&whole);
-    // At the seams: usual records, a port that is silent, a gap, and the reset of a counter. Records that
-    // are in the archive and in memory count once.
+    // At the seams: usual records, a port that is silent, a gap, and the reset of a counter.
+    // Records that are in the archive and in memory count once.
     for (in_archive, in_memory) in [
         (30, 30),
         (60, 60),

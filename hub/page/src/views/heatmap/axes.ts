@@ -1,4 +1,4 @@
-//! The names of rows and groups, and the times below the columns.
+//! Labels of rows and groups, and times below the columns.
 
 import { font, theme } from "../../draw/theme";
 import { timeTicks } from "../../draw/ticks";
@@ -25,11 +25,11 @@ export interface ShownRows {
 }
 
 const LARGEST_TEXT = 12;
-/** Distance between the names of two groups, in pixels. */
+/** Min distance between the names of two groups, in pixels. */
 const GROUP_DISTANCE = 14;
-/** Distance between the names of groups that have no line, in pixels. */
+/** Min distance between the names of groups that are too small for a line, in pixels. */
 const AXIS_DISTANCE = 40;
-/** Height of the smallest group with a line and a name, in pixels. */
+/** Min height of a group with a line and a name, in pixels. */
 const LEAST_GROUP = 2;
 
 function visible(plot: Plot, { rows, top, height }: ShownRows): { first: number; last: number } {
@@ -58,7 +58,7 @@ export function drawRowNames(
   }
 }
 
-/** Draws a line for each group of rows, and its name where there is room. */
+/** Draws a line for each group of rows, and its name if there is space. */
 export function drawGroups(context: CanvasRenderingContext2D, plot: Plot, shown: ShownRows): void {
   const { x, y } = plot;
   const colors = theme();
@@ -75,7 +75,7 @@ export function drawGroups(context: CanvasRenderingContext2D, plot: Plot, shown:
     const to = Math.min(y + plot.height, y + (index - shown.top) * shown.height);
     start = index;
     if (to - from < LEAST_GROUP) {
-      // Groups that are too small for a line have a name here and there, as an axis has.
+      // Groups that are too small for a line get a name only here and there, like an axis.
       if (from - previous < AXIS_DISTANCE || from + GROUP_DISTANCE > y + plot.height) continue;
       previous = Math.max(from, y + LARGEST_TEXT / 2);
       context.fillStyle = colors.line;

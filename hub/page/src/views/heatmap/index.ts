@@ -1,4 +1,4 @@
-//! Rows over time. New slots come in at the right.
+//! The heat map: rows over time. New slots enter at the right.
 
 import { type Cells, NO_DATA } from "../../contract/frame";
 import { clear, createSurface, type Surface } from "../../draw/canvas";
@@ -33,7 +33,7 @@ const RIGHT = 16;
 const TOP = 4;
 const AXIS = 24;
 const LARGEST_ROW = 30;
-/** Rows of at least this height have labels. */
+/** Min height of a row with a label. */
 const LABEL_ROW = 11;
 /** Lengths of time to choose from, in minutes. */
 const MINUTES = [
@@ -44,9 +44,9 @@ const MINUTES = [
   ["360", "6 h"],
   ["1440", "24 h"],
 ] as const;
-/** Rows keep their order for this time while new slots come in, in milliseconds. */
+/** Time for which rows keep their order while new slots arrive, in milliseconds. */
 const SORTED = 5000;
-/** Shortest time that a picture shows, in milliseconds. */
+/** Min time that the picture shows, in milliseconds. */
 const SHORTEST = 30_000;
 
 export function makeHeatmap(app: App, topology: Topology): View {
@@ -63,7 +63,7 @@ class Heatmap implements View {
   private readonly note = h("span", { class: "muted" });
   private readonly metrics: HTMLSelectElement;
   private readonly times: HTMLSelectElement;
-  /** A metric of the URL that the hub does not have. */
+  /** A metric in the URL that the hub does not have. */
   private unknown = "";
   private rows: HeatRow[] = [];
   private rowKey = "";
@@ -73,7 +73,7 @@ class Heatmap implements View {
   private combined = new Map<number, { codes: Cells; combined: Cells }>();
   private combinedKey = "";
   private window: Window | null = null;
-  /** First visible row, and the height of a row in pixels; 0 fits all rows. */
+  /** First visible row, and height of a row in pixels; 0 fits all rows. */
   private top = 0;
   private size = 0;
   private pointer: { x: number; y: number } | null = null;
@@ -227,13 +227,13 @@ class Heatmap implements View {
     }
     const { metric } = this.app.state;
     if (!names.includes(metric) && metric !== this.unknown) {
-      // The text of an address is shown as it is: the choice would be empty.
+      // Shows the unknown name from the URL, because the control would otherwise be empty.
       this.unknown = metric;
       this.metrics.append(h("option", { value: metric, disabled: true }, `${metric}: not known`));
     }
     this.metrics.value = this.app.state.metric;
     this.times.value = this.minutes;
-    // A selected range has its own length.
+    // A selected range determines its own length.
     this.times.disabled = this.app.state.range !== null;
   }
 
@@ -252,7 +252,10 @@ class Heatmap implements View {
     }
   }
 
-  /** Sorts the rows by their values in the shown time. While it moves, they stay for some seconds. */
+  /**
+   * Sorts the rows by their values in the shown time. While that time moves, the order stays for
+   * some seconds.
+   */
   private arrange(window: Window): void {
     const { metric, aggregate, first, columns, step } = window;
     const time = Math.floor((first * step) / SORTED);
@@ -284,7 +287,9 @@ class Heatmap implements View {
     return combined;
   }
 
-  /** Returns the start of what the hub keeps, so that the picture does not begin with emptiness. */
+  /**
+   * Returns the start of what the hub keeps, so that the picture does not begin with an empty part.
+   */
   private oldest(to: number): number {
     const kept = this.app.health?.kept;
     const first = kept?.archive_from_ns ?? kept?.minutes_from_ns ?? kept?.from_ns ?? 0;
@@ -320,7 +325,7 @@ class Heatmap implements View {
     const row = this.row;
     const visible = height / row;
     this.top = Math.max(0, Math.min(this.top, this.rows.length - visible));
-    // A row of pixels shows the maximum of its rows, so that no row is left out.
+    // A row of pixels shows the max of its rows, so that no row is lost.
     const perBin = Math.max(1, Math.ceil(1 / row));
     const first = Math.floor(this.top / perBin) * perBin;
     const bins: Bins = {
@@ -495,7 +500,7 @@ class Heatmap implements View {
     this.draw();
   }
 
-  /** Returns the place of a pointer on the picture. */
+  /** Returns the position of a pointer on the picture. */
   private place(event: MouseEvent): [number, number] {
     const { x, y } = this.surface.at(event);
     return [x, y];

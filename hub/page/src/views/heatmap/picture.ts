@@ -1,4 +1,4 @@
-//! The pixels of the heat map. A new slot draws one column; the others stay.
+//! The pixels of the heat map. A new slot draws one column, and the others stay.
 
 import { type Cells, codeIn, knownShare, NO_ANSWER, NO_DATA } from "../../contract/frame";
 import { dots } from "../../draw/canvas";
@@ -6,26 +6,28 @@ import { pack, pixelTable, scaleOf } from "../../draw/scale";
 import { largestCell } from "./rows";
 import type { Window } from "./source";
 
-/** Rows of pixels: each one shows one or more rows of the heat map. */
+/** How rows of the heat map map to rows of pixels. */
 export interface Bins {
-  /** First row of the heat map, a whole number. */
+  /** Index of the first row of the heat map, a whole number. */
   first: number;
   count: number;
-  /** Rows of the heat map for each row of pixels, at least 1. */
+  /** Number of heat map rows in each row of pixels, at least 1. */
   rows: number;
 }
 
-/** Returns a canvas that nobody sees. */
+/** Returns a canvas that is never shown. */
 function hidden(): CanvasRenderingContext2D {
   return document.createElement("canvas").getContext("2d", { willReadFrequently: false })!;
 }
 
-/** An image with one pixel a column and bin. Columns are a ring, so nothing moves. */
+/**
+ * An image with one pixel for each column and row of pixels. Columns form a ring, so nothing moves.
+ */
 export class HeatPicture {
   private readonly context = hidden();
-  /** Opaque where a value is not exact, as the image. */
+  /** The same image, but opaque only where a value is not exact. */
   private readonly mask = hidden();
-  /** The dots on these values, as large as the picture on the screen. */
+  /** The dots over values that are not exact, at the size of the picture on the screen. */
   private readonly layer = hidden();
   private readonly drawn = new Map<number, Cells | null>();
   /** Columns with values that are not exact. */
@@ -35,7 +37,9 @@ export class HeatPicture {
   private hatchDark = 0;
   private key = "";
 
-  /** Draws the columns that changed. `values` returns the combined values of a column, by row. */
+  /**
+   * Draws the columns that have changed. `values` returns the combined values of a column, by row.
+   */
   update(
     window: Window,
     bins: Bins,
@@ -135,7 +139,7 @@ export class HeatPicture {
     };
     draw(context, this.context, x, y);
     if (this.inexact.size === 0) return;
-    // Zoomed rows are higher than the screen, so the layer has the size of the screen.
+    // Zoomed rows can be higher than the screen, so the layer has the size of the screen.
     const { canvas } = this.layer;
     [canvas.width, canvas.height] = [x + width, context.canvas.clientHeight];
     draw(this.layer, this.mask, x, y);

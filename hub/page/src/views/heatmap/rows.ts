@@ -108,8 +108,8 @@ export function combine(rows: readonly HeatRow[], codes: Cells, aggregate: Aggre
 
 /**
  * Combines some codes into a cell. Without any value it returns the worst state. A link that is
- * down carries nothing, so it lacks nothing; a port without a sampler or without the counter is no
- * part of the row.
+ * down carries no traffic, so its value is not missing; a port without a sampler or without the
+ * counter does not count in the row.
  */
 export function combineCodes(ports: readonly number[], codes: Cells, aggregate: Aggregate): number {
   let state = NO_DATA;
@@ -141,8 +141,8 @@ export function combineCodes(ports: readonly number[], codes: Cells, aggregate: 
 }
 
 /**
- * Returns the cell of a pixel that shows the rows `order[from]` to `order[to - 1]`: the largest value. An
- * increase at an unknown time makes it a lower bound, and is shown instead of 0.
+ * Returns the cell of a pixel that shows the rows `order[from]` to `order[to - 1]`, which is their
+ * max. An increase at an unknown time makes it a lower bound, and replaces 0.
  */
 export function largestCell(
   cells: Cells,
@@ -171,8 +171,8 @@ function percentile(values: number[]): number {
 }
 
 /**
- * Returns the indices of the rows, the row with the largest value in some columns first: its maximum,
- * or its mean if the values are means.
+ * Returns the indices of the rows, sorted by their value in some columns, largest first. The value
+ * is the max, or the mean if the values are means.
  */
 export function largestFirst(
   rows: number,

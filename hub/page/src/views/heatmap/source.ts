@@ -1,16 +1,16 @@
-//! The columns of the heat map: slots that the page has, and matrices from the hub.
+//! Provides the columns of the heat map from slots in the browser and matrices of the hub.
 
 import type { Cells } from "../../contract/frame";
 import type { App } from "../../model/app";
 
-/** Columns that a picture has at most. */
+/** Max number of columns in a picture. */
 const MOST_COLUMNS = 900;
-/** Values that one answer has at most. */
+/** Max number of values in one answer. */
 const LARGEST_ANSWER = 16_000_000;
 
-/** Columns at the end of a window that can still change. */
+/** Number of columns at the end of a window that can still change. */
 const RECENT = 3;
-/** Least time between two requests for new columns, in milliseconds. */
+/** Min time between two requests for new columns, in milliseconds. */
 const PERIOD = 3000;
 
 export interface Window {
@@ -23,7 +23,7 @@ export interface Window {
   step: number;
 }
 
-/** Returns the columns for a time range. They begin at multiples of their length. */
+/** Returns the columns of a time range. Each begins at a multiple of the column length. */
 export function windowOf(
   app: App,
   ports: number,
@@ -43,18 +43,18 @@ export function windowOf(
   return { metric, aggregate, first, columns: last - first, step };
 }
 
-/** Columns by their number. Columns that are missing are requested once. */
+/** Columns by number. Missing columns are requested once. */
 export class ColumnSource {
   private readonly columns = new Map<number, Cells>();
   private key = "";
   private abort: AbortController | null = null;
-  /** Columns that the hub was asked for. */
+  /** Columns that were requested from the hub. */
   private asked = { from: 0, to: 0 };
   /** Earliest time of the next request. */
   private next = 0;
   error = "";
   loading = false;
-  /** Number of answers of the hub. */
+  /** Number of answers from the hub. */
   answers = 0;
 
   constructor(
@@ -62,7 +62,7 @@ export class ColumnSource {
     private readonly loaded: () => void,
   ) {}
 
-  /** Returns a column, or undefined if it is not here. */
+  /** Returns a column, or undefined if it is missing. */
   get(number: number, window: Window): Cells | undefined {
     if (window.step === this.app.interval) {
       // The values of a slot describe the interval before it.
@@ -86,7 +86,7 @@ export class ColumnSource {
     let first = window.first;
     while (first < end && (this.isAsked(first) || this.get(first, window) !== undefined)) first++;
     const isStreamed = window.step === this.app.interval && this.app.isStreamed(window.metric);
-    // New slots come as frames; a request for each of them would be a waste.
+    // New slots arrive as frames, so requests for them would be wasted.
     const isRecent = end - first <= RECENT;
     const now = performance.now();
     if (first === end || this.loading || now < this.next || (isRecent && isStreamed)) return;
@@ -94,7 +94,10 @@ export class ColumnSource {
     void this.load(window, first, end);
   }
 
-  /** Returns whether the hub has answered a request for a column. It has no more than it sent. */
+  /**
+   * Returns whether the hub has answered a request for a column. If so, it has no more than what
+   * it sent.
+   */
   private isAsked(number: number): boolean {
     return number >= this.asked.from && number < this.asked.to;
   }

@@ -1,6 +1,7 @@
-//! The blocks of the matrix: lower switches as rows, and the upper switches that they are cabled to as
-//! columns. A fabric of two tiers is one block. In a larger fat tree each pod is a block, and so are
-//! the spine switches with the same core switches: one matrix of all switches would be almost empty.
+//! Divides the matrix into blocks, with lower switches as rows and the upper switches to which they
+//! are cabled as columns. A fabric of two tiers is one block. In a larger fat tree each pod is a
+//! block, and so is each set of spine switches with the same core switches, because one matrix of
+//! all switches would be almost empty.
 
 import type { Cable, Topology } from "../../model/topology";
 import { commonName } from "./names";
@@ -13,7 +14,7 @@ export interface Block {
   tiers: readonly [number, number];
 }
 
-/** A cable and its place in its block. */
+/** A cable and its position in its block. */
 export interface Cell {
   block: number;
   row: number;
@@ -32,15 +33,15 @@ export interface Size {
   height: number;
 }
 
-/** Places of all blocks. The unit is one pixel of a laptop screen. */
+/** Positions of all blocks. One unit is a pixel on a laptop screen. */
 export interface Arrangement extends Size {
   /** Left upper corner of the first cell of each block. */
   corners: { x: number; y: number }[];
   /** Titles of the tiers, and their heights. */
   titles: { text: string; y: number }[];
-  /** Height of the names above the first row, which do not scroll. */
+  /** Height of the column names above the first row, which do not scroll. */
   head: number;
-  /** Width of the names of rows. */
+  /** Width of the row names. */
   names: number;
   /** Height of all blocks. */
   total: number;
@@ -96,8 +97,8 @@ export function gridOf(topology: Topology): Grid {
 }
 
 /**
- * Returns a function that names the block of a cable: cables of the same tiers that share a switch
- * are in one block. Switches without tiers, as in a torus, are one block.
+ * Returns a function from a cable to the name of its block. Cables between the same tiers that
+ * share a switch are in one block. Switches without tiers, as in a torus, form one block.
  */
 function connected(topology: Topology, cables: readonly Cable[]): (cable: Cable) => string {
   const parent = new Map<string, string>();
@@ -126,13 +127,13 @@ function connected(topology: Topology, cables: readonly Cable[]): (cable: Cable)
   return (cable) => find(ends(cable)[0]);
 }
 
-/** Largest and smallest height of a cell, and the largest ratio of its width to its height. */
+/** Max and min height of a cell, and max ratio of its width to its height. */
 const LARGEST_CELL = 30;
 const SMALLEST_CELL = 3;
 const WIDEST = 5;
-/** Cells of at least this height have names. */
+/** Min height of cells with names. */
 const NAMED = 10;
-/** Columns of at least this width have level names. */
+/** Min width of columns with level names. */
 export const LEVEL = 54;
 const MARGIN = 12;
 /** Height of the title of a tier, and of the title of a block. */
@@ -143,7 +144,7 @@ const NAMES = 108;
 const SLOPING = 66;
 const HEAD = 74;
 
-/** Arranges the blocks in a picture: with the largest cells that need no scrolling. */
+/** Arranges the blocks in a picture, with the largest cells that need no scrolling. */
 export function arrange(
   { blocks }: Grid,
   width: number,
@@ -215,7 +216,10 @@ function shelves(
   return arrangement;
 }
 
-/** Returns a short name of a block: what the names of its rows begin with, or its first column. */
+/**
+ * Returns a short name of a block: the common beginning of its row names, or the name of its
+ * first column.
+ */
 export function blockName(topology: Topology, { rows, columns }: Block): string {
   const node = (device: number) => topology.devices[device].node;
   const common = commonName(rows.map(node));

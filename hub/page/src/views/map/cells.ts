@@ -1,12 +1,12 @@
-//! The cells of a matrix as pixels: each slot changes most of them, and drawing them as paths takes
-//! longer than all else.
+//! Draws the cells of a matrix as pixels. Each slot changes most of them, and drawing them as paths
+//! would take longer than everything else.
 
 import { FULL, hasValue, LINK_DOWN, NO_ANSWER } from "../../contract/frame";
 import { pixelOf, type Scale } from "../../draw/scale";
 import type { Arrangement, Cell } from "./blocks";
 import type { MapData } from "./data";
 
-/** Number of colours of a cell. With fewer colours, fewer cells change with each slot. */
+/** Number of colours of a cell. Fewer colours mean that fewer cells change with each slot. */
 const COLORS = 64;
 /** Colours of cells without a value. */
 const NONE = -1;
@@ -14,17 +14,17 @@ export const SILENT = -2;
 /** Marks of a cell. */
 export const BROKEN = 1;
 export const ROOT = 2;
-/** Cells of at least this many units have two triangles. */
+/** Min size in units of a cell with two triangles. */
 const SPLIT = 5;
 
-/** What the cells show: the colours of both directions, and a mark. The index is that of the cell. */
+/** What the cells show, by cell index: the colours of both directions, and a mark. */
 export class CellLooks {
   readonly up: Int8Array;
   readonly down: Int8Array;
   readonly marks: Uint8Array;
-  /** Ports of all cells: the upper and the lower end of each link. */
+  /** Ports of all cells, one cell after the other: the upper and the lower end of each link. */
   private readonly ports: Int32Array;
-  /** Index of the first port of each cell, and of the end of the last one. */
+  /** Index of the first port of each cell, and a last entry with the end. */
   private readonly starts: Int32Array;
 
   constructor(cells: readonly Cell[]) {
@@ -71,14 +71,14 @@ function step(code: number): number {
   return code < 0 ? NONE : Math.round((code / FULL) * COLORS);
 }
 
-/** The pixels of all cells. Only cells that changed are drawn again. */
+/** The pixels of all cells. Only cells that have changed are drawn again. */
 export class CellPicture {
   private image = new ImageData(1, 1);
   private pixels = new Int32Array(1);
   private up = new Int8Array();
   private down = new Int8Array();
 
-  /** Starts a picture of a size in pixels of the screen. */
+  /** Starts a picture of this size in device pixels. */
   reset(width: number, height: number): void {
     this.image = new ImageData(Math.max(1, width), Math.max(1, height));
     this.pixels = new Int32Array(this.image.data.buffer);
@@ -86,8 +86,8 @@ export class CellPicture {
   }
 
   /**
-   * Draws the cells that changed. `top` is the height that is scrolled away, in units. The picture
-   * begins below the names that do not scroll.
+   * Draws the cells that have changed. `top` is the height that is scrolled away, in units. The
+   * picture begins below the names that do not scroll.
    */
   draw(
     cells: readonly Cell[],
@@ -165,7 +165,7 @@ export class CellPicture {
   }
 }
 
-/** Returns the pixels of the colours of cells, beginning with the colour of `NONE`. */
+/** Returns the pixels of the cell colours, beginning with that of `NONE`. */
 function pixelsOf(scale: Scale, ground: string): Int32Array {
   return Int32Array.from({ length: COLORS + 2 }, (_, index) =>
     pixelOf(index === 0 ? ground : scale.color((index - 1) / COLORS)),

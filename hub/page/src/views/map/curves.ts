@@ -1,6 +1,6 @@
-//! Draws the links of a map. In a picture of many links, only the fullest ones and those of the
-//! selection have the colours of their values. The others are a background that seldom changes, on
-//! a canvas of its own: drawing thousands of curves takes longer than all else.
+//! Draws the links of a map. If there are many links, only the fullest ones and those of the
+//! selection are coloured by value. The others form a background on a canvas of its own that rarely
+//! changes, because drawing thousands of curves takes longer than everything else.
 
 import { FULL, hasValue, LINK_DOWN, NO_ANSWER, NO_DATA, worse } from "../../contract/frame";
 import { theme } from "../../draw/theme";
@@ -11,20 +11,20 @@ import type { Curve, Layout } from "./shapes";
 /** Width of a link in pixels at 0 % and at 100 %. */
 const THIN = 0.7;
 const THICK = 4.2;
-/** Number of colours, so that links of similar values are one path. */
+/** Number of colours. Links of similar values share a colour and are drawn as one path. */
 const STEPS = 24;
-/** Up to this number of lines, all lines have the colours of their values. */
+/** Up to this number, all lines are coloured by value. */
 export const MOST_COLOURED = 120;
-/** In a picture of more lines, the number of lines with the colours of their values. */
+/** If there are more lines, this many of them are coloured by value. */
 export const MOST_STRONG = 40;
 /** Opacity of links without a colour. */
 const FAINT = 0.3;
 
-/** The links of a layout in the form of arrays, because they are read for each slot. */
+/** The links of a layout as arrays, because they are read in each slot. */
 export class Links {
   /** Ports of all curves, one curve after the other: both ends of each link. */
   private readonly ports: Int32Array;
-  /** Index of the first port of each curve, and of the end of the last one. */
+  /** Index of the first port of each curve, and a last entry with the end. */
   private readonly starts: Int32Array;
   private readonly betweenSwitches: Uint8Array;
   private readonly codes: Uint16Array;
@@ -49,7 +49,7 @@ export class Links {
     this.ranks = new Uint16Array(curves.length);
   }
 
-  /** Computes the largest code of each curve, or the state of its worst link. */
+  /** Computes the max code of each curve, or the state of its worst link. */
   read(values: Uint16Array): Uint16Array {
     const { ports, starts } = this;
     const codes = this.codes;
@@ -81,7 +81,7 @@ export class Links {
     });
   }
 
-  /** Returns the code from which links have a colour. */
+  /** Returns the code from which links are coloured. */
   level(codes: Uint16Array): number {
     if (this.curves.length <= MOST_COLOURED) return 0;
     const ranks = this.ranks;
@@ -92,7 +92,7 @@ export class Links {
   }
 }
 
-/** Draws the background: all links of a picture of many links. */
+/** Draws the background, with all links of a large picture. */
 export function paintBackground(
   context: CanvasRenderingContext2D,
   layout: Layout,
@@ -103,7 +103,7 @@ export function paintBackground(
   stroke(context, layout.curves, theme().faint, pixel, pixel, FAINT * alpha);
 }
 
-/** Draws the links that have a colour: one path for each colour, the fullest links on top. */
+/** Draws the coloured links: one path for each colour, the fullest links on top. */
 export function paintCurves(painting: Painting, links: Links): void {
   const { context, values, states, scale, marks, pixel } = painting;
   const { curves } = links;
@@ -150,7 +150,7 @@ export function paintCurves(painting: Painting, links: Links): void {
   }
 }
 
-/** Links on the way to a root have a light core: they wait, in the direction of the root. */
+/** Draws a light core into links that wait, in the direction of the root. */
 function paintTrees({ context, marks, pixel }: Painting, links: Links): void {
   if (marks.waiting.size === 0) return;
   const waiting = links.curves.filter(({ bundle }) =>
@@ -168,8 +168,8 @@ function touches({ marks, scene }: Painting, { bundle }: Curve): boolean {
 }
 
 /**
- * Draws curves of a width. A browser without a GPU needs ten times longer for a wide curve than for
- * one of a pixel, so a wide curve is several curves of one pixel side by side.
+ * Draws curves of a given width. Without a GPU, a browser needs ten times longer for a wide curve
+ * than for one of a pixel, so a wide curve is drawn as several one-pixel curves side by side.
  */
 function stroke(
   context: CanvasRenderingContext2D,

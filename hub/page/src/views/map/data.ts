@@ -5,7 +5,7 @@ import type { Topology } from "../../model/topology";
 import type { Curve, Layout } from "./shapes";
 import type { Scene } from "./units";
 
-/** What both pictures need for one drawing. */
+/** Everything that the pictures need for one drawing. */
 export interface MapData {
   metric: string;
   values: Uint16Array | null;
@@ -18,8 +18,8 @@ export interface MapData {
 }
 
 /**
- * Returns whether two pictures are equal. Answers of the hub come between the slots, and seldom
- * change the picture.
+ * Returns whether two pictures are equal. Answers of the hub arrive between slots and rarely change
+ * the picture.
  */
 export function isSamePicture(a: MapData | null, b: MapData | null): boolean {
   if (a === null || b === null) return a === b;
@@ -41,7 +41,7 @@ export interface Marks {
   device: number;
   /** Bundle under the pointer. */
   curve: Curve | null;
-  /** Ports that wait in a congestion tree, with their share of the waiting time. */
+  /** Ports that wait in a congestion tree, each with its share of the waiting time. */
   waiting: Map<number, number>;
   /** Roots of congestion trees. */
   roots: Set<number>;
@@ -55,11 +55,11 @@ export interface Painting {
   scene: Scene;
   layout: Layout;
   values: Uint16Array;
-  /** Utilization: it tells which ports do not answer, whatever the metric is. */
+  /** Codes of the utilization, which show the ports that do not answer whatever the metric is. */
   states: Uint16Array;
   scale: Scale;
   marks: Marks;
-  /** Device pixels for each unit of the layout: labels need room. */
+  /** Device pixels for each unit of the layout. Labels need a min zoom. */
   zoom: number;
   /** Size of a pixel of the screen in units of the layout. */
   pixel: number;

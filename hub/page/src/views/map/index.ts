@@ -1,4 +1,4 @@
-//! The fabric as rows of switches, or as a matrix.
+//! The map: the fabric as rows of switches, or as a matrix.
 
 import { nanoseconds } from "../../contract/api";
 import type { TreeRows } from "../../contract/types";
@@ -21,16 +21,16 @@ import { Matrix } from "./matrix";
 import { Rowmap } from "./rowmap";
 import { MOST_SWITCHES } from "./units";
 
-/** Fabrics with more switches open as a matrix. */
+/** Number of switches above which a fabric opens as a matrix. */
 const MATRIX_FROM = 200;
 
 export function makeMap(app: App, topology: Topology): View {
   return new MapView(app, topology);
 }
 
-/** Trees of a moment are those of the seconds before it: older ones would hide the present. */
+/** Seconds before a moment that its trees cover. Older trees would hide the current ones. */
 const TREE_SECONDS = 10;
-/** For a larger fabric the hub computes only the trees that all clients share. */
+/** Number of ports above which only the trees shared by all clients are requested. */
 const MOST_PORTS = 5000;
 
 function recent(app: App): { from?: string; to?: string } {
@@ -195,7 +195,7 @@ class MapView implements View {
     };
   }
 
-  /** Returns the devices that the filter names, and those of the job or the group. */
+  /** Returns the devices that match the filter, and those of the job or the group. */
   private found(): Set<number> {
     const found = new Set<number>();
     const filter = this.app.option("q").toLowerCase();
@@ -207,7 +207,7 @@ class MapView implements View {
         (device.node.toLowerCase().includes(filter) || device.guid.includes(filter));
       const selected = device.kind !== "switch" && hosts.has(hostName(device.node).toLowerCase());
       if (named || selected) found.add(index);
-      // A picture without hosts marks their leaf switches.
+      // A picture without hosts marks their leaf switches instead.
       if (selected && this.hidesHosts) {
         for (const port of this.topology.portsOf[index]) {
           const { peer } = this.topology.ports[port];

@@ -1,4 +1,4 @@
-//! Places of boxes, ports and hosts. The unit is one pixel at zoom 1.
+//! Positions of boxes, ports and hosts. One unit is a pixel at zoom 1.
 
 import type { Topology } from "../../model/topology";
 import { isFlat, ringLayout } from "./ring";
@@ -10,18 +10,21 @@ const TITLE = 22;
 const BOX = 38;
 const MOST_BOXES = 34;
 const HOST_CELLS = 3000;
-/** How far curves leave a row of switches before they turn, as a share of the distance of the rows. */
+/**
+ * Distance that curves keep from a row of switches before they bend, as a share of the distance
+ * between rows.
+ */
 const BEND = 0.42;
 /** Height of a curve between two boxes of one row. */
 const ARC = 40;
 
-/** Returns whether a picture of the whole fabric has room for its hosts. */
+/** Returns whether a picture of the whole fabric has space for its hosts. */
 export function showsHosts(topology: Topology): boolean {
   const hosts = topology.devices.reduce((sum, { kind }) => sum + Number(kind !== "switch"), 0);
   return hosts <= HOST_CELLS;
 }
 
-/** Places a scene in a rectangle. */
+/** Arranges a scene in a rectangle. */
 export function layoutOf(topology: Topology, scene: Scene, width: number, height: number): Layout {
   if (isFlat(scene)) return ringLayout(scene, width, height);
   const tiers = [...new Set(scene.units.map(({ tier }) => tier))].sort((x, y) => y - x);
@@ -34,7 +37,7 @@ export function layoutOf(topology: Topology, scene: Scene, width: number, height
   const hasHosts = (line: number[]) => line.some((unit) => hosts.has(unit));
   const hostLines = lines.flat().filter(hasHosts).length;
   const band = hostRows > 0 ? Math.max(50, Math.min(0.34 * height, 150) / hostLines) : 16;
-  // The hosts of the last line are below all boxes, those of other lines are between the boxes.
+  // Hosts of the last line are below all boxes, and those of other lines between the boxes.
   const after = (line: number[]) => BOX + 12 + (hasHosts(line) ? band : 0);
   const extra = lines.flatMap((of) => of.slice(0, -1)).reduce((sum, line) => sum + after(line), 0);
   const gaps = Math.max(1, tiers.length - 1);
@@ -52,7 +55,7 @@ export function layoutOf(topology: Topology, scene: Scene, width: number, height
     strips: [],
     curves: [],
     titles: [],
-    // The curves of a second line of boxes cross the first line.
+    // Curves of a second line of boxes cross the first line.
     boxesOnTop: lines.some((tier) => tier.length > 1),
   };
   let y = MARGIN;
@@ -81,7 +84,7 @@ export function layoutOf(topology: Topology, scene: Scene, width: number, height
 /** Splits the units of a tier into lines of boxes. */
 function linesOf(units: number[], width: number): number[][] {
   const most = perLine(units.length, width);
-  // All lines have the same number of boxes, so none of them is narrower than it must be.
+  // All lines have the same number of boxes, so none is narrower than necessary.
   const count = Math.ceil(units.length / Math.ceil(units.length / most));
   return Array.from({ length: Math.ceil(units.length / count) }, (_, line) =>
     units.slice(line * count, (line + 1) * count),
@@ -140,7 +143,7 @@ function placeHosts(layout: Layout, box: Box, ports: number[], band: number): vo
   });
 }
 
-/** Ports to higher units are on the upper edge, other ports on the lower edge. */
+/** Ports to higher units are on the upper edge, and all others on the lower edge. */
 function placePins(topology: Topology, scene: Scene, layout: Layout): void {
   for (const box of layout.boxes) {
     const unit = scene.units[box.unit];

@@ -1,5 +1,5 @@
-//! The map as a matrix: rows are lower switches, columns are upper switches, a cell is the fullest
-//! cable between them. Uneven routing shows as stripes.
+//! The map as a matrix: rows are lower switches, columns are upper switches, and a cell is the
+//! fullest cable between them. Uneven routing appears as stripes.
 
 import { FULL, hasValue, stateOf } from "../../contract/frame";
 import { clear, createSurface, hatch, type Surface } from "../../draw/canvas";
@@ -23,7 +23,7 @@ export class Matrix {
   private data: MapData | null = null;
   private arrangement: Arrangement;
   private top = 0;
-  /** What the picture shows, besides the colours of the cells. */
+  /** Everything in the picture except the colours of the cells. */
   private shown = "";
   private readonly looks: CellLooks;
   private readonly cells = new CellPicture();
@@ -141,7 +141,7 @@ export class Matrix {
     context.fillText(text, 20, 30);
   }
 
-  /** Draws what is more than a colour: cells without an answer, links that are down, and roots. */
+  /** Draws everything but colours: cells without an answer, links that are down, and roots. */
   private marks(context: CanvasRenderingContext2D): void {
     const colors = theme();
     const { marks, up } = this.looks;
@@ -312,7 +312,7 @@ export class Matrix {
     );
   }
 
-  /** Returns the place of a pointer on the picture. */
+  /** Returns the position of a pointer on the picture. */
   private place(event: MouseEvent): [number, number] {
     const { x, y } = this.surface.at(event);
     return [x, y];

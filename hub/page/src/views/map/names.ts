@@ -1,8 +1,8 @@
 //! Short names of switches that belong together.
 
 /**
- * Returns what the names begin with, up to a separator: `leaf1` for `leaf1-01` to `leaf1-40`. Null if
- * they have no such beginning.
+ * Returns what the names have in common, up to a separator: `leaf1` for `leaf1-01` to `leaf1-40`.
+ * Null if they have no common beginning.
  */
 export function commonName(names: readonly string[]): string | null {
   const [first, ...others] = names;

@@ -10,7 +10,7 @@ import type { Painting } from "./data";
 import { type Box, PIN, type Pin, type Strip } from "./shapes";
 import type { Unit } from "./units";
 
-/** Returns the fullest direction of some links: the port that sends. */
+/** Returns the fullest direction of some links, as the port that sends. */
 export function fullestPort(links: readonly Link[], values: Uint16Array): number {
   let best = links[0].a;
   let most = -1;
@@ -25,7 +25,7 @@ export function fullestPort(links: readonly Link[], values: Uint16Array): number
   return best;
 }
 
-/** Draws what has values. */
+/** Draws everything that has values. */
 export function paintMap(painting: Painting, links: Links): void {
   paintCurves(painting, links);
   paintTitles(painting);
@@ -50,7 +50,7 @@ function paintTitles({ context, layout }: Painting): void {
   }
 }
 
-/** Draws the boxes with their names. They change only with their state or the selection. */
+/** Draws the boxes with their names, which change only with their state or the selection. */
 export function paintBoxes(painting: Painting): void {
   const { context, layout, scene, states, topology, marks } = painting;
   const colors = theme();
@@ -109,7 +109,7 @@ function paintGroupName({ context }: Painting, box: Box, { name, short }: Unit):
   context.fillText(fits ? name : short, box.x + box.width / 2, box.y + 8, box.width - 4);
 }
 
-/** The switches of a group as small squares: the colour is the fullest port. */
+/** Draws the switches of a group as small squares in the colour of their fullest port. */
 function paintMembers(
   { context, scene, topology, values, states, scale }: Painting,
   box: Box,
@@ -143,7 +143,7 @@ function paintMembers(
   });
 }
 
-/** Devices without an answer, for each set of states: each slot is computed once. */
+/** Devices without an answer, cached by the states of a slot. */
 const silent = new WeakMap<Uint16Array, Uint8Array>();
 
 /** Returns whether no port of a device answers. */
@@ -170,7 +170,7 @@ function paintPins(painting: Painting): void {
   for (const pin of layout.pins) if (marks.roots.has(pin.port)) paintRoot(painting.context, pin);
 }
 
-/** Pins of at least this many pixels have gaps. */
+/** Min width in pixels of pins with gaps between them. */
 const LEAST_PIN = 4;
 
 function pinColor(code: number, scale: Scale): string | null {
@@ -193,8 +193,8 @@ function paintWidePins({ context, values, scale }: Painting, strip: Strip): void
 let atlas: CanvasRenderingContext2D | null = null;
 
 /**
- * Draws strips of many ports. A line of one picture has a pixel for each port of a strip, and is
- * stretched.
+ * Draws strips of many ports. One picture has a line for each strip, with a pixel for each port,
+ * and is stretched.
  */
 function paintStrips({ context, values, scale }: Painting, strips: readonly Strip[]): void {
   const table = pixelTable(scale, theme().name);
@@ -236,7 +236,7 @@ function paintRoot(context: CanvasRenderingContext2D, pin: Pin): void {
   context.fillText("root", x + 12, pin.y + 13);
 }
 
-/** Two triangles a host: the upper one is data to the host, the lower one is data from it. */
+/** Draws two triangles for each host: data to the host above, data from the host below. */
 function paintCells(painting: Painting): void {
   const { context, layout, values, states, scale, marks, topology } = painting;
   const colors = theme();

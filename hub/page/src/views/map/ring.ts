@@ -1,13 +1,13 @@
-//! Boxes on a ring, for fabrics without tiers: tori, and the groups of a Dragonfly+.
+//! Places boxes on a ring, for fabrics without tiers: tori, and the groups of a Dragonfly+.
 
 import type { Box, Layout } from "./shapes";
 import type { Scene } from "./units";
 
 const MARGIN = 20;
 const BOX = { width: 92, height: 38 };
-/** How far links bend to the middle of the ring: 0 is straight. */
+/** How far links bend to the middle of the ring; 0 is straight. */
 const BEND = 0.55;
-/** Rings with few boxes are no better than rows. */
+/** Min number of boxes. A ring of fewer boxes is no better than rows. */
 const LEAST = 4;
 
 /** Returns whether all links of a scene connect boxes of the same tier. */

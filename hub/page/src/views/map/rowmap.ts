@@ -17,9 +17,9 @@ import type { Curve, Layout } from "./shapes";
 import { type Scene, sceneOf } from "./units";
 
 const LARGEST_ZOOM = 12;
-/** Distance at which the pointer is on a link, in pixels. */
+/** Distance in pixels at which the pointer hits a link. */
 const NEAR = 6;
-/** Straight pieces that stand for a curve when the pointer is compared with it. */
+/** Number of straight pieces that approximate a curve in the hit test. */
 const PIECES = 12;
 
 type Hit =
@@ -30,7 +30,7 @@ type Hit =
 
 export class Rowmap {
   private readonly surface: Surface & { close(): void };
-  /** The canvas below, with the links that have no colour. */
+  /** The canvas below, with the links that are not coloured. */
   private readonly background: Surface & { close(): void };
   private backgroundKey = "";
   private links: Links | null = null;
@@ -63,7 +63,7 @@ export class Rowmap {
     this.listen();
   }
 
-  /** Draws values; null hides the picture. */
+  /** Draws values. Null hides the picture. */
   show(data: MapData | null): void {
     const isSame = isSamePicture(data, this.data) && this.app.option("open") === this.open;
     this.data = data;
@@ -80,7 +80,7 @@ export class Rowmap {
     this.draw();
   }
 
-  /** Number of the lines between switches. */
+  /** Returns the number of lines between switches. */
   get lines(): number {
     return this.layout?.curves.length ?? 0;
   }
@@ -130,7 +130,7 @@ export class Rowmap {
     paintMap(painting, this.links!);
   }
 
-  /** Draws the background again if its picture has changed. */
+  /** Draws the background again if it has changed. */
   private drawBackground(painting: Painting): void {
     const { background, scene, topology } = this;
     const { marks, states, layout, pixel } = painting;
@@ -156,7 +156,7 @@ export class Rowmap {
     if (!layout.boxesOnTop) paintBoxes({ ...painting, context });
   }
 
-  /** Sets the zoom and the position of a surface. */
+  /** Sets zoom and position of a surface. */
   private place({ context, ratio }: Surface): void {
     const scale = ratio * this.scale;
     context.setTransform(scale, 0, 0, scale, -this.left * ratio, -this.top * ratio);
@@ -300,7 +300,7 @@ export class Rowmap {
     return hasValue(code) ? percent(code / FULL) : stateOf(code);
   }
 
-  /** Returns the place of a pointer on the picture. */
+  /** Returns the position of a pointer on the picture. */
   private at(event: MouseEvent): [number, number] {
     const { x, y } = this.surface.at(event);
     return [x, y];
@@ -394,12 +394,12 @@ export class Rowmap {
   }
 }
 
-/** Returns a hit without its links, to compare it. */
+/** Returns a hit without its links, for comparison. */
 function plain(hit: Hit | null): unknown {
   return hit?.kind === "curve" ? [hit.curve.bundle.upper, hit.curve.bundle.lower] : hit;
 }
 
-/** Returns the distance of a point to a curve, or infinity if it is larger than `most`. */
+/** Returns the distance from a point to a curve, or infinity if it is more than `most`. */
 function distanceTo(curve: Curve, x: number, y: number, most: number): number {
   const { x1, y1, bendX1, bendY1, bendX2, bendY2, x2, y2 } = curve;
   // A Bezier curve is inside the box of its four points.

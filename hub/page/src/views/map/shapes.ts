@@ -1,4 +1,4 @@
-//! What a map consists of. The unit of all lengths is one pixel at zoom 1.
+//! The shapes of a map. All lengths are in units: one unit is a pixel at zoom 1.
 
 import type { Bundle } from "./units";
 
@@ -40,7 +40,7 @@ export interface Strip {
 /** Height of a pin. */
 export const PIN = 6;
 
-/** A bundle as a Bezier curve between two boxes: two ends, and two points that bend it. */
+/** A bundle as a Bezier curve between two boxes, with two end points and two control points. */
 export interface Curve {
   bundle: Bundle;
   x1: number;
@@ -61,7 +61,7 @@ export interface Layout {
   pins: Pin[];
   strips: Strip[];
   curves: Curve[];
-  /** Title of each row and its place. */
+  /** Title of each row and its position. */
   titles: { text: string; y: number }[];
   /** Whether curves cross boxes, so that the boxes are drawn over them. */
   boxesOnTop: boolean;

@@ -1,13 +1,14 @@
-//! What the map draws as one box: a switch, or a group of switches of a large fabric.
+//! The units of a map: a unit is drawn as one box, for a switch or for a group of switches of a
+//! large fabric.
 
 import type { Link, Topology } from "../../model/topology";
 import { commonName } from "./names";
 
-/** Fabrics with more switches are drawn as groups. */
+/** Number of switches above which a fabric is drawn as groups. */
 export const MOST_SWITCHES = 60;
-/** Switches of the top tier are groups if they are more, and if there are lower tiers. */
+/** Number of switches above which the top tier is drawn as groups, if there are lower tiers. */
 const MOST_TOP = 36;
-/** Switches of a group that has no natural border. */
+/** Number of switches of a group without a natural border. */
 const CHUNK = 16;
 
 export interface Unit {
@@ -30,7 +31,7 @@ export interface Bundle {
 export interface Scene {
   units: Unit[];
   bundles: Bundle[];
-  /** Unit of each device, or -1. Hosts have the unit of their first switch. */
+  /** Unit of each device, or -1. Hosts belong to the unit of their first switch. */
   unitOf: Int32Array;
   grouped: boolean;
 }
@@ -58,7 +59,7 @@ function single(topology: Topology, index: number): Unit {
   };
 }
 
-/** An opened group is its switches, and the units above that they are cabled to. */
+/** Returns an opened group as its switches, with the units above to which they are cabled. */
 function openedUnits(topology: Topology, all: Unit[], opened: Unit): Unit[] {
   const inside = new Set(opened.switches);
   const near = new Set<number>();
@@ -78,8 +79,8 @@ function openedUnits(topology: Topology, all: Unit[], opened: Unit): Unit[] {
 }
 
 /**
- * Groups the switches of a large fabric. Below the top tier, switches with a connection that does
- * not use the top tier are a group: a pod or an island. Other switches form blocks of neighbours.
+ * Groups the switches of a large fabric. Below the top tier, switches that are connected without
+ * the top tier form a group: a pod or an island. Other switches form blocks of neighbours.
  */
 function groups(topology: Topology, switches: number[]): Unit[] {
   const component = components(topology, switches);
@@ -121,8 +122,8 @@ function components(topology: Topology, switches: number[]): Map<number, number>
     return root;
   };
   const tier = (device: number) => topology.devices[device].tier;
-  // Switches of the top tier that are cabled to each other have no tier above: the groups of a
-  // Dragonfly+ are cabled so. A link within such a group connects two tiers.
+  // Switches of the top tier that are cabled to each other have no tier above them, as in the
+  // groups of a Dragonfly+. A link within such a group connects two tiers.
   const isFlat = topology.cables.some(
     ({ upper, lower }) =>
       parent.has(lower) && tier(upper) === topology.top && tier(lower) === topology.top,

@@ -1,4 +1,4 @@
-//! What is broken: devices, links, counters. The most severe fault comes first.
+//! Lists what is broken: devices, links, counters. The most severe fault comes first.
 
 import type { ErrorRow, ErrorRows } from "../../contract/types";
 import type { App, Change } from "../../model/app";
@@ -29,7 +29,7 @@ export class Broken {
   }
 
   update(poll: Poll<ErrorRows>, changes: ReadonlySet<Change>): void {
-    // Only an answer and the selected time change this list; the window decides its length.
+    // Only an answer and the selected time change this list; the window determines its length.
     const { answer, error } = poll;
     const height = innerHeight;
     const shown = this.shown;

@@ -1,4 +1,4 @@
-//! The roots of congestion trees: who waits, for which port, and why.
+//! Shows the roots of congestion trees: which ports wait, for which port, and why.
 
 import type { TreeRow, TreeRows } from "../../contract/types";
 import { blockedScale, utilizationScale } from "../../draw/scale";
@@ -23,7 +23,7 @@ export const CAUSES: Record<string, string> = {
   unclear: "the cause is not clear",
 };
 
-/** Cards with the chain of waiting ports. More cards have no room for it. */
+/** Number of cards with the chain of waiting ports. With more cards, there is no space for it. */
 const CHAINS = 2;
 
 export class Congestion {
@@ -31,7 +31,7 @@ export class Congestion {
   private readonly list = h("div", { class: "cards" });
   private readonly note: HTMLElement;
   private cards = 0;
-  /** The answer that the chains show: they change only with it. */
+  /** The answer that the chains show. They change only with it. */
   private answer: TreeRows | null = null;
   private readonly empty = h("p", { class: "empty" });
 
@@ -71,7 +71,7 @@ export class Congestion {
     );
   }
 
-  /** Shows the ports that wait, by their distance from the root. */
+  /** Shows the waiting ports by their distance from the root. */
   private chain(element: HTMLElement, row: TreeRow): void {
     const depths = new Map<number, Map<string, number>>();
     for (const victim of row.victims) {
@@ -125,7 +125,7 @@ export class Congestion {
     );
   }
 
-  /** Returns since when the tree exists, or when it ended. */
+  /** Returns since when the tree has existed, or when it ended. */
   private when({ since_ns, until_ns, seconds }: TreeRow): string {
     const end = this.app.span?.to ?? 0;
     if (until_ns / 1e6 < end - 3 * this.app.interval)

@@ -1,4 +1,5 @@
-//! Is the fabric well now? Everything that is wrong is one click from its port.
+//! The overview answers whether the fabric is healthy now. Everything that is wrong is one click
+//! from its port.
 
 import type { ErrorRows, SamplerRows, TreeRows } from "../../contract/types";
 import type { App, Change } from "../../model/app";
@@ -47,7 +48,7 @@ export function makeOverview(app: App, topology: Topology): View {
       congestion.update(trees);
       broken.update(errors, changes);
       hosts.update(samplers);
-      // Three pictures share the work of a slot: the second one has the tiers and the timeline.
+      // Three paints share the work of a slot. The second one draws the tiers and the timeline.
       requestAnimationFrame(() => {
         tiers.update(changes);
         requestAnimationFrame(() => tightest.update(changes));

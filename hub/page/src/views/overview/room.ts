@@ -1,6 +1,6 @@
-//! How many rows the parts of the overview show, so that all parts fit on a laptop.
+//! Computes how many rows the parts of the overview show, so that all parts fit on a laptop.
 
-/** Height of a window that has room for all rows, in pixels. */
+/** Height in pixels from which a window has space for all rows. */
 const LOW = 900;
 
 /** Returns the number of rows for the height of the window. */

@@ -1,4 +1,4 @@
-//! The samplers: completeness, duration of a sweep, age, lost records.
+//! The samplers: completeness, sweep duration, age, and lost records.
 
 import type { SamplerRow, SamplerRows } from "../../contract/types";
 import type { App } from "../../model/app";
@@ -81,7 +81,7 @@ export class Samplers {
     element.dataset.state = state;
     setAttribute(name, "href", this.app.href({ view: "samplers" }));
     setText(name, row.sampler);
-    // The last slot of a lost sampler says nothing about now.
+    // The last slot of a lost sampler does not show its current state.
     const isOk = state === "ok";
     const share = isOk ? answeredShare(row) : null;
     setStyle(mini.firstElementChild as HTMLElement, { width: `${100 * (share ?? 0)}%` });

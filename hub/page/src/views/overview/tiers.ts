@@ -1,5 +1,5 @@
-//! How full the tiers are: one strip for each tier and direction, one tick a link. A wide spread
-//! shows that parallel links are used unevenly.
+//! Shows how full the tiers are, with one strip for each tier and direction, and one tick for each
+//! link. A wide spread means that parallel links are used unevenly.
 
 import { FULL } from "../../contract/frame";
 import { clear, createSurface, putRows, type Surface, triangle } from "../../draw/canvas";
@@ -17,13 +17,13 @@ const TICK = 2;
 const LEFT = 150;
 const RIGHT = 172;
 
-/** Shares with a line. */
+/** Shares with a vertical line. */
 const AXIS = [0, 0.25, 0.5, 0.75, 1];
 
 /** The values of the links of a strip. */
 interface Sum {
   mean: number;
-  /** Number of values. */
+  /** Number of known values. */
   known: number;
   most: number;
 }
@@ -83,7 +83,6 @@ export class Tiers {
     this.surface.close();
   }
 
-  /** Draws all. */
   private draw(): void {
     if (this.surface.width === 0) return;
     const context = clear(this.surface);
@@ -102,7 +101,7 @@ export class Tiers {
     return this.surface.width - LEFT - RIGHT;
   }
 
-  /** Draws what a slot changes: the strips and the numbers at the right. */
+  /** Draws what a slot changes: the strips, and the numbers on the right. */
   private drawValues(): void {
     const { values } = this;
     const { context } = this.surface;
@@ -121,7 +120,7 @@ export class Tiers {
 
   private strip(strip: Strip, values: Uint16Array | null, top: number): Sum {
     const sum: Sum = { mean: 0, known: 0, most: 0 };
-    // Links of equal value are one tick: the more links, the stronger it is.
+    // Links of equal value share a tick, which is stronger the more links it has.
     const ticks = new Uint16Array(Math.max(1, Math.floor(this.width / TICK)));
     if (values !== null) {
       let total = 0;
@@ -139,7 +138,7 @@ export class Tiers {
     return sum;
   }
 
-  /** Draws into pixels: there are hundreds of ticks, and each slot changes all of them. */
+  /** Draws into pixels, because there are hundreds of ticks and each slot changes all of them. */
   private ticks(ticks: Uint16Array, ports: number, top: number): void {
     const scale = scaleOf(this.shownMetric);
     const { context, ratio } = this.surface;
@@ -159,7 +158,7 @@ export class Tiers {
     putRows(...place, Math.round((top + 2) * ratio), Math.round((ROW - 12) * ratio));
   }
 
-  /** Draws the mean as a triangle, and writes the mean and the maximum. */
+  /** Draws the mean as a triangle, and writes the mean and the max. */
   private numbers({ mean, known, most }: Sum, top: number, right: number): void {
     const { context } = this.surface;
     const colors = theme();

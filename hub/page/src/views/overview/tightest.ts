@@ -24,7 +24,7 @@ export class Tightest {
   readonly element: HTMLElement;
   private readonly list = h("div", { class: "tightest-list" });
   private readonly empty = h("p", { class: "empty" });
-  /** The values that the list shows. Other changes than theirs leave it as it is. */
+  /** The values that the list shows. Other changes leave it as it is. */
   private values: Record<"utilization" | "blocked", Uint16Array | null> = {
     utilization: null,
     blocked: null,
@@ -89,7 +89,7 @@ export class Tightest {
     const ends = [row.link.a, row.link.b];
     [0, 1].forEach((side) => {
       const anchor = children[side === 0 ? 0 : 5] as HTMLAnchorElement;
-      // The address has the shown time.
+      // The URL contains the shown time.
       if (isState || !anchor.hasAttribute("href"))
         anchor.href = this.app.href({ view: "port", item: this.topology.keyOf(ends[side]) });
       const code = row.utilization[side];

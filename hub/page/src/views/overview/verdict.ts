@@ -1,4 +1,4 @@
-//! One sentence about the state of the fabric, and its key figures.
+//! Describes the state of the fabric in one sentence, with its key figures.
 
 import type { ErrorRow, ErrorRows, SamplerRows, TreeRow, TreeRows } from "../../contract/types";
 import type { App } from "../../model/app";
@@ -22,7 +22,7 @@ export class Verdict {
   readonly element: HTMLElement;
   private readonly sentence = h("p", { class: "verdict-text", role: "status" });
   private readonly mark = h("span", { class: "verdict-mark" });
-  /** The totals of the last values: an answer to a request changes none of them. */
+  /** Totals of the last values, which answers to requests do not change. */
   private counted: Counted = { utilization: null, blocked: null, totals: null };
   private readonly figures = new Map<string, { value: HTMLElement; note: HTMLElement }>();
 
@@ -79,7 +79,7 @@ export class Verdict {
       fullest === null ? "" : this.topology.shortName(fullest.fullestPort),
     );
     this.figure("blocked", totals === null ? "–" : grouped(totals.blocked), "> 10 % of the time");
-    // The samplers of now say nothing about an earlier time.
+    // The current state of the samplers does not apply to an earlier time.
     const { range, at } = this.app.state;
     const isNow = range === null && at === null;
     const rows = isNow ? (samplers.answer?.rows ?? []) : [];
