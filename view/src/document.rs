@@ -1,15 +1,15 @@
-//! Results for programs: rows as one JSON document or as CSV. Both escape the characters that a
-//! terminal interprets.
+//! Results for programs: rows as one JSON document or as CSV. Both escape characters that a
+//! terminal would interpret.
 //!
-//! A JSON document is `{"from_ns", "to_ns", "rows"}`. Each row is on a line of its own, so that
+//! A JSON document is `{"from_ns", "to_ns", "rows"}`. Each row has a line of its own, so that
 //! line-based tools can filter rows.
 //!
 //! CSV has a header and these rules:
 //! - The first two columns of each line are `from_ns` and `to_ns`.
 //! - A field of a nested object has the column `OUTER_INNER`. A list of plain values is one cell
 //!   with `;` between the values.
-//! - A list of objects gives one line for each object. The other cells of the row are repeated. An
-//!   empty list gives one line with empty cells.
+//! - A list of objects gives one line for each object, on which the other cells of the row are
+//!   repeated. An empty list gives one line with empty cells.
 //! - An unknown value is an empty cell.
 
 use std::collections::BTreeMap;
@@ -57,7 +57,8 @@ pub fn to_csv<R: Row>((from, to): (u64, u64), rows: &[R]) -> io::Result<Vec<u8>>
 /// The cells of a line by their columns.
 type Line = BTreeMap<String, String>;
 
-/// Returns the lines of a row: one, or one for each element of the list of objects.
+/// Returns the lines of a row: one for each element of its list of objects, or a single one without
+/// such a list.
 fn lines(row: &Value, columns: &[&str]) -> Vec<Line> {
     let mut line = Line::new();
     let mut list = None;

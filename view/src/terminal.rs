@@ -1,6 +1,5 @@
-//! Draws heat maps on a terminal. On a terminal with 24-bit colours, one line of text shows two
-//! rows, because a half block fills only half of a character. Without colours, each cell has one of
-//! five shades.
+//! Draws heat maps on a terminal. With 24-bit colours, one line of text shows two rows, because a
+//! half block fills only half of a character. Without colours, each cell has one of five shades.
 
 use ibnet_analysis::heat::grid::{Cell, Grid, Panel};
 use ibnet_analysis::heat::range::{ColorRange, Range};
@@ -86,9 +85,9 @@ pub fn show(grid: &Grid, range: &Range, zone: &Zone, size: TerminalSize) -> Stri
     text
 }
 
-/// Formats one or two rows in colours: the upper half of a character has the foreground colour, and
-/// the lower half has the background colour. A cell without a value is shown as a letter without a
-/// background.
+/// Formats one or two rows in colours: the upper half of a character has the foreground
+/// colour, the lower half the background colour. A cell without a value is shown as a letter
+/// without a background.
 fn halves(rows: &[Vec<Cell>], range: &ColorRange) -> String {
     let mut line = String::new();
     for (column, upper) in rows[0].iter().enumerate() {
@@ -135,8 +134,8 @@ fn letter(cell: Cell) -> Option<char> {
     }
 }
 
-/// Summarizes a panel in one line: mean, max, and the shares of cells without a value. Kinds of cells
-/// that do not occur are left out.
+/// Summarizes a panel in one line: mean, max, and the shares of cells without a value. Kinds of
+/// cells that do not occur are left out.
 pub fn summary(panel: &Panel, grid: &Grid, zone: &Zone) -> String {
     let cells = panel.cells.iter().map(Vec::len).sum::<usize>().max(1);
     let unit = panel.metric.unit();

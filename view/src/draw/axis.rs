@@ -1,4 +1,4 @@
-//! Computes the marks of axes and their labels, and formats values with their units.
+//! Computes axis marks and their labels, and formats values with units.
 
 use ibnet_analysis::heat::range::{ColorRange, Origin};
 use ibnet_analysis::metric::Unit;
@@ -67,7 +67,7 @@ pub struct Scale {
 impl Scale {
     /// Returns the scale for values up to `most`, in the unit of the metric.
     pub fn of(unit: Unit, most: f64) -> Self {
-        // Displayed units with their sizes in the unit of the metric, the largest first.
+        // Displayed units with their sizes in the unit of the metric, largest first.
         let units: &[(f64, &'static str)] = match unit {
             Unit::Gbps => &[(1e3, "Tb/s"), (1.0, "Gb/s"), (1e-3, "Mb/s"), (1e-6, "kb/s")],
             Unit::ShareOfLink | Unit::ShareOfTime => &[(0.01, "%")],
@@ -90,8 +90,8 @@ impl Scale {
             ],
             Unit::Number => &[(1.0, "")],
         };
-        // Zero has the unit of the metric. A value that is only slightly below a unit, because of
-        // rounding, still gets this unit.
+        // Zero gets the unit of the metric. A value that rounding has put slightly below a unit
+        // still gets this unit.
         let (size, unit) = if most == 0.0 {
             units.iter().find(|(size, _)| *size <= 1.0)
         } else {
@@ -165,7 +165,7 @@ pub fn color_marks(range: &ColorRange, unit: Unit, most: usize) -> Vec<(f64, Str
         .step_by(step)
         .map(|decade| 10_f64.powi(decade))
         .collect();
-    // If the range is shorter than a decade, the marks are its ends.
+    // In a range shorter than a decade, the two ends are the marks.
     let marks = if decades.len() > 1 {
         decades
     } else {
@@ -223,7 +223,7 @@ pub fn times(zone: &Zone, from: u64, to: u64, most: usize) -> Vec<(u64, String)>
     } else {
         "%H:%M"
     };
-    // The marks are at round local times, so the offset of the zone is added.
+    // Marks are at round local times, so the zone offset is added.
     let offset = zone.zoned(from).map_or(0, |zoned| {
         i128::from(zoned.offset().seconds()) * i128::from(SECOND)
     });

@@ -1,5 +1,5 @@
-//! Draws the shapes of plotters and the texts of [`font`] as pixels in memory, and encodes them as
-//! PNG.
+//! Draws the shapes of plotters and the glyphs of [`font`] as pixels in memory, and encodes them
+//! as PNG.
 
 use std::convert::Infallible;
 
@@ -10,7 +10,7 @@ use plotters_backend::{
 
 use super::font;
 
-/// A [`DrawingBackend`] that draws red, green and blue pixels.
+/// A [`DrawingBackend`] that draws RGB pixels.
 pub(super) struct PixelBackend<'a> {
     shapes: BitMapBackend<'a>,
 }
@@ -74,7 +74,6 @@ impl DrawingBackend for PixelBackend<'_> {
             let (x, y) = turn.transform(x, y);
             let (x, y) = (pos.0 + x, pos.1 + y);
             if (0..width as i32).contains(&x) && (0..height as i32).contains(&y) {
-                // Drawing into memory does not fail.
                 let _ = self.shapes.draw_pixel(
                     (x, y),
                     BackendColor {
@@ -100,7 +99,6 @@ impl DrawingBackend for PixelBackend<'_> {
     }
 }
 
-/// Returns width and height of a text in pixels.
 pub(super) fn size_of(text: &str, size: f64) -> (u32, u32) {
     (
         font::width(text, size.round() as u32).ceil() as u32,
@@ -108,7 +106,7 @@ pub(super) fn size_of(text: &str, size: f64) -> (u32, u32) {
     )
 }
 
-/// Encodes red, green and blue pixels as PNG.
+/// Encodes RGB pixels as PNG.
 pub(super) fn encode(
     (width, height): (u32, u32),
     pixels: &[u8],

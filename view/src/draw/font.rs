@@ -1,7 +1,8 @@
 //! The font of all pictures: DejaVu Sans from the crate `dejavu`.
 //!
-//! Pictures are equal on all machines, even on those without fonts. The size of a font is the
-//! height of a line in pixels, from the top of the highest letter to the bottom of the lowest one.
+//! Because the font is embedded, pictures are the same on all machines, even on those without
+//! fonts. The size of a font is the height of a line in pixels, from the top of the highest letter
+//! to the bottom of the lowest one.
 
 use std::sync::LazyLock;
 
@@ -17,7 +18,7 @@ const CAPITAL: f32 = 0.626;
 /// Share of the line height that is above the baseline.
 const ASCENT: f32 = 0.797;
 
-/// Height of a line as a multiple of the `font-size` of CSS.
+/// Line height as a multiple of the `font-size` of CSS.
 pub const LINE: f64 = 1.164;
 
 fn font(size: f64) -> Option<PxScaleFont<&'static FontRef<'static>>> {
@@ -30,8 +31,8 @@ pub fn width(text: &str, size: u32) -> f64 {
     f64::from(layout(text, f64::from(size)).1)
 }
 
-/// Returns the glyphs of a text and its width. Positions are not rounded to pixels. Rounded
-/// positions make the spaces between letters uneven.
+/// Returns the glyphs of a text and its width. Positions are not rounded to pixels, because that
+/// would make the spaces between letters uneven.
 fn layout(text: &str, size: f64) -> (Vec<Glyph>, f32) {
     let Some(font) = font(size) else {
         return (Vec::new(), 0.0);

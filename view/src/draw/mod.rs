@@ -1,9 +1,8 @@
-//! Writes picture files, PNG or SVG.
+//! Writes picture files as PNG or SVG.
 //!
-//! A picture consists of shapes of the crate plotters. `svg` writes these shapes as vector
-//! graphics, with the canvas that all pictures of the project use. `bitmap` draws them as pixels.
-//! Both formats use the letters of `font`. A large area of cells is drawn as one image. So it is
-//! a single element in an SVG.
+//! A picture consists of shapes of the crate plotters. `svg` writes them as vector graphics, on the
+//! canvas that all pictures of the project use; `bitmap` draws them as pixels. Both use the glyphs
+//! of `font`. A large area of cells is drawn as one image, so it is a single element in an SVG.
 
 use std::path::Path;
 

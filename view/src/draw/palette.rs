@@ -1,5 +1,5 @@
-//! The palette viridis. Colour-blind readers can distinguish its colours. Each colour is lighter
-//! than the one before, so a greyscale print is readable too.
+//! The palette viridis, which colour-blind readers can distinguish. Each colour is lighter than the
+//! one before, so a greyscale print is readable too.
 
 /// Red, green and blue.
 pub type Rgb = (u8, u8, u8);

@@ -1,5 +1,5 @@
-//! Writes vector graphics. The shapes of plotters become elements of [`Canvas`], which escapes all
-//! texts.
+//! Writes vector graphics: the shapes of plotters become elements of [`Canvas`], which escapes
+//! all text.
 
 use std::convert::Infallible;
 
@@ -248,7 +248,7 @@ impl DrawingBackend for SvgBackend<'_> {
     }
 
     fn blit_bitmap(&mut self, (x, y): BackendCoord, size: (u32, u32), rgb: &[u8]) -> Done {
-        // Encoding into memory fails only for an empty image. Such an image is not drawn.
+        // Encoding into memory fails only for an empty image, which is not drawn.
         let Ok(file) = bitmap::encode(size, rgb) else {
             return Ok(());
         };

@@ -15,7 +15,7 @@ const FAINT: RGBColor = RGBColor(225, 225, 225);
 /// Dashes and gaps in pixels. An empty pattern means a solid line.
 const DASHES: [&[f64]; 4] = [&[], &[9.0, 4.0], &[2.0, 3.0], &[9.0, 3.0, 2.0, 3.0]];
 
-/// Largest number of styles: all combinations of colour and dash that [`Style::nth`] returns.
+/// Max number of styles: all combinations of colour and dash that [`Style::nth`] returns.
 pub(super) const STYLES: usize = 12;
 
 /// Colour, dash and width of a curve.
@@ -45,7 +45,6 @@ impl Style {
     }
 }
 
-/// Draws a curve.
 pub(super) fn curve<DB: DrawingBackend>(
     area: &DrawingArea<DB, Shift>,
     points: &[(i32, i32)],
@@ -112,8 +111,7 @@ pub(super) struct Frame {
 }
 
 impl Frame {
-    /// Returns the pixel of a point. If a point is beyond an end of an axis, returns a pixel at
-    /// this end.
+    /// Returns the pixel of a point. A point beyond an end of an axis gets a pixel at this end.
     pub(super) fn pixel(&self, x: f64, y: f64) -> (i32, i32) {
         let part =
             |share: f64, length: i32| (share.clamp(0.0, 1.0) * f64::from(length)).round() as i32;
@@ -186,8 +184,8 @@ pub(super) fn duration(ns: f64) -> String {
     }
 }
 
-/// Returns the marks of a logarithmic axis at round times. The ends are decimal logarithms of
-/// nanoseconds.
+/// Returns the marks of a logarithmic axis at round times. The ends are decimal logarithms
+/// of nanoseconds.
 pub(super) fn decades(from: f64, to: f64) -> Vec<(f64, String)> {
     let steps: &[f64] = match to - from {
         ..0.7 => &[1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0],

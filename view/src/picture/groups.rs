@@ -9,8 +9,8 @@ use super::job::by_port;
 use super::timeline::{Panel, Series, Timeline, largest};
 use crate::draw::palette;
 
-/// Returns the picture: for each group the traffic into and out of its hosts by switch port, the
-/// estimated senders, and the differences between its hosts.
+/// Returns the picture, which shows for each group the traffic into and out of its hosts by switch
+/// port, the estimated senders, and the differences between its hosts.
 pub fn of_groups(groups: &[GroupTraffic], zone: &Zone) -> Timeline {
     let (start_ns, step_ns, steps) = groups.first().map_or((0, 1, 0), |group| {
         (group.start_ns, group.bin_ns, group.in_max_to_mean.len())

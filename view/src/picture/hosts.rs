@@ -1,4 +1,4 @@
-//! Panels of host metrics in a picture over time: each metric stacked by host or by job.
+//! Adds panels of host metrics to a picture over time, each metric stacked by host or by job.
 
 use ibnet_analysis::cell::{Cell, Joined};
 use ibnet_analysis::heat;
@@ -19,8 +19,8 @@ impl Timeline {
         }
     }
 
-    /// Appends a panel for each host metric, stacked by host. `hosts` has the time axis of this
-    /// picture.
+    /// Appends a panel for each host metric, stacked by host. `hosts` has the time axis of
+    /// this picture.
     #[must_use]
     pub fn with_hosts(mut self, hosts: &Grid) -> Self {
         for panel in &hosts.panels {
@@ -37,8 +37,8 @@ impl Timeline {
         self
     }
 
-    /// Appends a panel for each host metric, stacked by job. A job has the columns whose middle is
-    /// within its time. If several jobs use a host at the same time, each has an equal part.
+    /// Appends a panel for each host metric, stacked by job. A job gets the columns whose middle is
+    /// within its time. If several jobs use a host at the same time, each gets an equal part.
     #[must_use]
     pub fn with_hosts_by_job(mut self, hosts: &Grid, traffic: &JobsTraffic) -> Self {
         let jobs: Vec<&JobTotal> = traffic
@@ -104,7 +104,7 @@ impl Timeline {
     }
 }
 
-/// Returns the panel of a host metric. A host without data has no part of the stack, so the heading
+/// Returns the panel of a host metric. A host without data is missing in the stack, so the heading
 /// counts the hosts with data.
 fn below(hosts: &Grid, panel: &heat::grid::Panel, by: &str, stacked: Vec<Series>) -> Panel {
     let known = panel

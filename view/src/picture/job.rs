@@ -20,7 +20,7 @@ pub fn of_job(job: &Job, title: &str, zone: &Zone) -> Timeline {
     let step_ns = job.step_ns.max(1);
     let place = |ts: u64| ((ts - start_ns) / step_ns) as usize;
     let steps = job.steps.last().map_or(0, |step| place(step.ts) + 1);
-    // A job has no entries for steps without records. So the values are spread over all steps.
+    // A job has no entries for steps without records, so the values are spread over all steps.
     let all = |values: Vec<Cell>| {
         let mut spread = vec![Cell::NoRecord; steps];
         job.steps

@@ -1,5 +1,4 @@
-//! Pictures of latencies. For each grouping, they show the density of the values and their
-//! cumulative share.
+//! Draws latencies: for each grouping, the density of the values and their cumulative share.
 
 use ibnet_analysis::latency::bins::Bins;
 use ibnet_analysis::latency::compare::{self, Recording};
@@ -54,7 +53,7 @@ const ROW: i32 = HEIGHT + 58;
 
 impl LatencyPicture {
     /// Lays out the picture of one recording. The first row has all values and the shortest
-    /// round-trip times. Then each grouping with several groups has a row. `when` is the time range
+    /// round-trip times; then each grouping with several groups has a row. `when` is the time range
     /// with the time zone.
     pub fn of(latencies: &Latencies, bins: Bins, when: &str) -> Self {
         let report = latencies.modes(bins);
@@ -113,9 +112,9 @@ impl LatencyPicture {
     }
 
     fn new(title: &str, when: &str, bins: Bins, panels: Vec<Panel>) -> Self {
-        /// Share of the values below and above the axis, in percent.
+        /// Share in percent of the values that lie below the axis, and also of those above it.
         const BEYOND: f64 = 0.5;
-        /// Interquartile ranges from the third quartile to the end of a linear axis.
+        /// End of a linear axis, in interquartile ranges above the third quartile.
         const RANGES: u64 = 6;
         let curves = || {
             panels
@@ -123,7 +122,7 @@ impl LatencyPicture {
                 .flat_map(|panel| &panel.curves)
                 .map(|curve| &curve.values)
         };
-        // Groups with few values do not determine the axis.
+        // Groups with few values do not influence the axis.
         let leading = || {
             panels
                 .iter()
@@ -316,8 +315,8 @@ impl Panel {
         }
     }
 
-    /// Adds a curve for each group with values. The number of curves is at most the number of
-    /// styles.
+    /// Adds a curve for each group with values. The number of curves is at most the number
+    /// of styles.
     fn add<'a>(&mut self, groups: impl Iterator<Item = (&'a str, &'a Distribution)>) {
         let groups: Vec<_> = groups.filter(|(_, values)| !values.is_empty()).collect();
         self.more = groups.len().saturating_sub(STYLES);

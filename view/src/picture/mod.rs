@@ -1,4 +1,4 @@
-//! Draws pictures. Heat maps, jobs, latency and sweeps are PNG or SVG, maps are SVG.
+//! Draws pictures: heat maps, jobs, latency and sweeps as PNG or SVG, maps as SVG.
 
 mod curves;
 pub mod groups;

@@ -104,8 +104,8 @@ impl SweepPicture {
 
     fn draw_courses<DB: DrawingBackend>(&self, area: &DrawingArea<DB, Shift>) -> Drawn<DB> {
         let (from, to) = self.span;
-        // The unit is seconds since the start, because nanoseconds since 1970 lose digits in an
-        // `f64`.
+        // The unit is seconds since the start, because nanoseconds since 1970 lose digits in
+        // an `f64`.
         let seconds = |ts: u64| ts.saturating_sub(from) as f64 / 1e9;
         let frame = Frame {
             at: (LEFT, TOP),

@@ -12,8 +12,8 @@ use plotters::style::text_anchor::{HPos, VPos};
 use crate::draw::axis::Scale;
 use crate::draw::{self, Drawing, Drawn, axis, font, palette};
 
-/// Width of the picture in pixels. The next constants are the positions and sizes of the panels in
-/// pixels.
+/// Width of the picture in pixels. The next constants are positions and sizes of the panels
+/// in pixels.
 const PAGE: i32 = 1180;
 const LEFT: i32 = 84;
 const PLOT: i32 = 800;
@@ -66,7 +66,7 @@ pub(super) struct Panel {
 #[derive(Clone, Debug)]
 pub struct Timeline {
     pub(super) title: String,
-    /// What is not in the panels, such as times without values. Empty if there is nothing to say.
+    /// What is missing in the panels, such as times without values. Empty if nothing is missing.
     pub(super) note: String,
     /// Start of the first step in nanoseconds since 1970.
     pub(super) start_ns: u64,
@@ -78,8 +78,8 @@ pub struct Timeline {
     pub(super) panels: Vec<Panel>,
 }
 
-/// Returns the series with the largest sums. All other series become one series. The order of the
-/// series does not change.
+/// Returns the series with the largest sums, in unchanged order, and joins all others into
+/// one series.
 pub(super) fn largest(series: Vec<(String, Vec<Cell>)>, what: &str) -> Vec<Series> {
     let most = if series.len() > COLORS {
         COLORS - 1
@@ -110,9 +110,9 @@ pub(super) fn largest(series: Vec<(String, Vec<Cell>)>, what: &str) -> Vec<Serie
 }
 
 impl Timeline {
-    /// Leaves out the first or the last step if less than an eighth of it lies in the recorded time.
-    /// Such a step exists because slots rarely begin exactly where a step begins. Heat maps leave
-    /// out such columns too.
+    /// Leaves out the first or the last step if less than an eighth of it lies in the recorded
+    /// time. Such a step exists because slots rarely begin exactly where a step begins; heat maps
+    /// leave out such columns too.
     #[must_use]
     pub fn trimmed(mut self, (from, to): (u64, u64)) -> Self {
         let least_ns = self.step_ns / 8;

@@ -1,5 +1,5 @@
-//! Writes the report on devices that do not answer, and the table of link faults and error
-//! counters.
+//! Writes the report on devices that do not answer, and the table of link faults and
+//! error counters.
 
 use std::fmt::Write;
 
@@ -13,11 +13,11 @@ use ibnet_record::{ERROR_COUNTERS, is_error_part};
 
 use super::{count, table};
 
-/// Largest number of names in a sentence.
+/// Max number of names in a sentence.
 const MOST_NAMES: usize = 8;
 
-/// Writes the devices that do not answer, the faults of ports as a table, and notes on ports that
-/// the table does not list. `when` is the text of the time range.
+/// Writes the devices that do not answer, a table of port faults, and notes on ports that the table
+/// does not list. `when` is the text of the time range.
 pub fn report(errors: &Errors<'_>, when: &str, zone: &Zone) -> String {
     let mut text = unreachable(&errors.devices).map_or_else(String::new, |line| line + "\n");
     let _ = writeln!(text, "{when}");
@@ -57,8 +57,8 @@ pub fn report(errors: &Errors<'_>, when: &str, zone: &Zone) -> String {
     text
 }
 
-/// Returns one line with the names of the devices that do not answer, or `None` if all devices
-/// answer.
+/// Returns one line with the names of the devices that do not answer, or `None` if all
+/// devices answer.
 pub(crate) fn unreachable(devices: &[FaultyDevice]) -> Option<String> {
     let dead: Vec<&FaultyDevice> = devices
         .iter()
@@ -186,7 +186,7 @@ fn notes(errors: &Errors<'_>) -> Vec<String> {
     notes
 }
 
-/// Returns the lines of a port. The first line has its link. Each counter has a line.
+/// Returns the lines of a port, one for each counter. The first line also has its link.
 fn rows(port: &FaultyPort<'_>) -> Vec<[String; 8]> {
     let summary = port.summary;
     let mut counters: Vec<[String; 4]> = counters(port);
@@ -257,8 +257,7 @@ fn counters(port: &FaultyPort<'_>) -> Vec<[String; 4]> {
     port.changes().map(cells).collect()
 }
 
-/// Formats a rate of events. The unit of time is the shortest one in which at least one event
-/// occurs.
+/// Formats a rate of events. The unit of time is the shortest in which at least one event occurs.
 fn rate(events: u64, seconds: f64) -> String {
     if seconds <= 0.0 {
         return String::new();

@@ -17,7 +17,7 @@ const MOST: usize = 32;
 pub fn report(groups: &[GroupTraffic]) -> String {
     let mut text = String::new();
     for group in groups {
-        // Writing to a String does not fail.
+        // Writing to a `String` cannot fail.
         let _ = write_group(&mut text, group);
     }
     text + "Port counters have no destinations. \"least\" and \"most\" are bounds of what a sender sent to the group; the bounds assume\n\

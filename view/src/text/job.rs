@@ -16,7 +16,7 @@ const MOST: usize = 32;
 /// Writes sums, a table of the nodes and a table of the links to other switches.
 pub fn report(job: &Job) -> String {
     let mut text = String::new();
-    // Writing to a String does not fail.
+    // Writing to a `String` cannot fail.
     let _ = write_sums(&mut text, job)
         .and_then(|()| write_nodes(&mut text, job))
         .and_then(|()| write_links(&mut text, job));
@@ -268,7 +268,7 @@ pub fn report_all(traffic: &JobsTraffic, zone: &Zone) -> String {
     let mut known = String::new();
     for job in traffic.jobs.iter().filter(|job| job.job.is_some()) {
         if let Some(times) = job.known(traffic.recorded_ns) {
-            // Writing to a String does not fail.
+            // Writing to a `String` cannot fail.
             let _ = writeln!(
                 known,
                 "job {}: {times}",

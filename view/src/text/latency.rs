@@ -18,8 +18,8 @@ const COLUMNS: [&str; 14] = [
     "p99.9", "max",
 ];
 
-/// Writes a table of all distributions, then the modes, the sources of the values, and the timer
-/// cost.
+/// Writes a table of all distributions, then the modes, the sources of the values, and the
+/// timer cost.
 pub fn report(latencies: &Latencies, bins: Bins) -> String {
     let mut table = table::new();
     table.set_header(
@@ -139,9 +139,9 @@ fn modes(latencies: &Latencies, bins: Bins) -> String {
     text
 }
 
-/// Formats the share of a mode, and the groups with most of its values.
+/// Formats the share of a mode, and the groups that contribute most of its values.
 fn members(latencies: &Latencies, mode: Mode, by: Option<By>, has_share: bool) -> String {
-    /// A group is named in addition to the largest one if it has at least this share of the values.
+    /// Besides the largest group, a group is named if it has at least this share of the values.
     const SMALL: f64 = 0.2;
     let mut parts = Vec::new();
     if let Some(by) = by {
@@ -195,7 +195,6 @@ pub(super) fn sources(latencies: &Latencies) -> String {
     )
 }
 
-/// Describes the timer cost.
 pub(super) fn clocks(latencies: &Latencies) -> String {
     timer_cost(latencies.clocks.values().copied(), "all times")
 }

@@ -6,8 +6,8 @@ use ibnet_record::types::Printable;
 
 use super::{count, percent, table};
 
-/// Writes the first `top` links in this order as a table. Then writes all links whose two ends
-/// counted different numbers of octets. `stat` is the statistic with which the links were found.
+/// Writes the first `top` links in this order as a table, and then all links whose two ends counted
+/// different numbers of bytes. `stat` is the statistic with which the links were found.
 pub fn report(all: &[Link], order: LinkOrder, stat: Stat, top: usize) -> String {
     let sorted = links::sorted(all, order);
     let name = match order {

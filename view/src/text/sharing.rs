@@ -19,7 +19,7 @@ const MOST_JOBS: usize = 3;
 /// Writes the neighbours of a job, the roots that held it up, and the links that it shared.
 pub fn report(sharing: &Sharing) -> String {
     let mut text = String::new();
-    // Writing to a String does not fail.
+    // Writing to a `String` cannot fail.
     let _ = write_neighbours(&mut text, sharing)
         .and_then(|()| write_roots(&mut text, sharing))
         .and_then(|()| write_links(&mut text, sharing))
@@ -147,7 +147,7 @@ fn more(text: &mut String, count: usize) -> fmt::Result {
     }
 }
 
-/// Writes the shares of jobs on a link: the estimate, and the bounds in parentheses.
+/// Writes the job shares of a link: the estimate, and the bounds in parentheses.
 fn jobs(jobs: &[JobOnLink], all: f64) -> String {
     if jobs.is_empty() || all <= 0.0 {
         return "not known".to_owned();
@@ -214,7 +214,7 @@ fn write_method(text: &mut String, sharing: &Sharing) -> fmt::Result {
     Ok(())
 }
 
-/// Writes a table of runs of a job. The first one is the run with which the others are compared.
+/// Writes a table of runs of a job. The first one is the reference for the others.
 pub fn comparison(runs: &[(&JobRun, &Job, Option<&Sharing>)], zone: &Zone) -> String {
     let mut table = table::new();
     table.set_header([

@@ -2,7 +2,6 @@
 
 use comfy_table::{CellAlignment, Table, presets};
 
-/// Creates an empty table.
 pub(super) fn new() -> Table {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING);

@@ -8,10 +8,10 @@ use ibnet_record::types::Printable;
 
 use super::{count, percent, table};
 
-/// Largest number of ports that are listed below one port.
+/// Max number of ports that are listed below one port.
 const MOST_SHOWN: usize = 12;
 
-/// Length of the shortest intervals of a search, in nanoseconds.
+/// Min length of the intervals of a search, in nanoseconds.
 const SHORT_NS: u64 = 1_000_000_000;
 
 /// Writes the first `top` trees, each with its root, its victims and its branches.
@@ -20,7 +20,7 @@ pub fn report(found: &Trees, top: usize) -> String {
     if found.trees.is_empty() && found.circles.is_empty() {
         text.push_str("No congestion tree: no port waited.\n");
     } else {
-        // Writing to a String does not fail.
+        // Writing to a `String` cannot fail.
         let _ = write_trees(&mut text, found, top);
     }
     if found.interval_ns > SHORT_NS {
@@ -132,9 +132,9 @@ fn cause(row: &TreeRow) -> String {
     text.to_owned()
 }
 
-/// Adds the ports that wait for `next`. Switch ports come first, the one with the longest blocked
-/// time at the top. Each switch port is followed by the ports that wait for it. After the switch
-/// ports, one line names all hosts.
+/// Adds the ports that wait for `next`. Switch ports come first, the one with the longest
+/// blocked time at the top, each followed by the ports that wait for it. One line after them
+/// names all hosts.
 fn add_rows(
     table: &mut comfy_table::Table,
     found: &Trees,

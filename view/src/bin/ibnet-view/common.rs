@@ -17,10 +17,10 @@ use ibnet_record::types::Printable;
 
 use crate::Failure;
 
-/// Largest number of time intervals in which congestion trees are searched.
+/// Max number of time intervals in which congestion trees are searched.
 pub(crate) const INTERVALS: usize = 64;
 
-/// A progress bar is shown if the input has at least this many octets.
+/// Input size in bytes from which a progress bar is shown.
 const SLOW_TO_READ: u64 = 64 << 20;
 
 #[derive(Debug, clap::Args)]
@@ -71,7 +71,7 @@ pub(crate) fn read<F: Fold>(inputs: &Inputs, empty: &F) -> Result<(F, ReadSummar
     read
 }
 
-/// Returns a progress bar for inputs with this number of octets. Small inputs have no bar.
+/// Returns a progress bar for inputs of this size in bytes. Small inputs have no bar.
 pub(crate) fn bar(total: u64) -> Progress {
     if total >= SLOW_TO_READ {
         Progress::new(total >> 20, "MiB")
@@ -118,7 +118,7 @@ fn note_summary(summary: &ReadSummary) {
     incomplete.iter().for_each(note_incomplete);
 }
 
-/// Reports on standard error what is not usual about the files of archives.
+/// Reports anything unusual about archive files on standard error.
 pub(crate) fn note_archive(
     ArchiveNotes {
         without_checksums,
@@ -149,8 +149,8 @@ pub(crate) fn note_incomplete(file: &IncompleteFile) {
     cli::note(&format!("warning   {file}\n"));
 }
 
-/// Returns the error for a time range without records. The error shows which time the input covers,
-/// and the gap in which the range lies.
+/// Returns the error for a time range without records. It shows which time the input covers, and
+/// the gap in which the range lies.
 fn outside(inputs: &Inputs) -> AnalysisError {
     // A pipe cannot be read a second time.
     let is_readable = inputs
@@ -232,8 +232,8 @@ impl Fold for Nothing {
     fn merge(&mut self, _: Self) {}
 }
 
-/// Rejects an output file that is also an input, even under another name. Such an output would
-/// overwrite the input, or would make it grow without end.
+/// Rejects an output file that is also an input, even under another name. It would overwrite the
+/// input, or make it grow without end.
 pub(crate) fn refuse_input(inputs: &Inputs, output: Option<&PathBuf>) -> Result<(), Failure> {
     // Two names of one file, such as hard links, have the same device and inode.
     let known = |path: &PathBuf| {
@@ -255,7 +255,7 @@ pub(crate) fn refuse_input(inputs: &Inputs, output: Option<&PathBuf>) -> Result<
 /// Returns the time range of the records, in nanoseconds since 1970.
 ///
 /// # Errors
-/// Returns an error if the time range has no records. Without records it is not known whether there
+/// Returns an error if the time range has no records. Without records, nothing shows whether there
 /// were faults.
 pub(crate) fn span(summary: &ReadSummary) -> Result<(u64, u64), AnalysisError> {
     let help =

@@ -14,8 +14,8 @@ use crate::common::{self, Recorded};
 use crate::format::{self, Format};
 use crate::selection::Selection;
 
-/// List devices that do not answer, links that are down, degraded or flapping, and ports whose error
-/// counters increased
+/// List devices that do not answer, links that are down, degraded or flapping, and ports whose
+/// error counters increased
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

@@ -18,7 +18,7 @@ pub(crate) enum Format {
     /// Tables and sentences, or a picture.
     #[default]
     Text,
-    /// One document for programs.
+    /// A document for programs.
     Document(Document),
 }
 
@@ -27,7 +27,7 @@ pub(crate) enum Format {
 pub(crate) enum Document {
     /// One JSON document.
     Json,
-    /// Lines with a header.
+    /// CSV with a header.
     Csv,
 }
 
@@ -78,7 +78,7 @@ impl Document {
     }
 }
 
-/// Returns the format of a picture by the name of its file.
+/// Returns the format of a picture by the extension of its file name.
 pub(crate) fn of_picture(output: Option<&Path>) -> Result<Option<draw::Format>, Failure> {
     let format = |path: &Path| {
         draw::Format::of(path).ok_or_else(|| Failure::NotPictureName {

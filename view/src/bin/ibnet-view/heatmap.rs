@@ -36,9 +36,9 @@ use crate::job_source::JobSource;
 pub(crate) struct Args {
     #[command(flatten)]
     recorded: Recorded,
-    /// Metric: xmit_gbps, rcv_gbps, xmit_utilization, rcv_utilization, xmit_blocked, rtt_ns (all MADs
-    /// of a port in a slot), rtt_mean_ns (mean per MAD), errors (all kinds), or a counter for its
-    /// rate. An array of counters is summed; NAME[3] is one element of it
+    /// Metric: xmit_gbps, rcv_gbps, xmit_utilization, rcv_utilization, xmit_blocked, rtt_ns (all
+    /// MADs of a port in a slot), rtt_mean_ns (mean per MAD), errors (all kinds), or a counter for
+    /// its rate. An array of counters is summed; NAME[3] is one element of it
     #[arg(
         short,
         long,
@@ -85,8 +85,8 @@ pub(crate) struct Args {
     /// merged
     #[arg(long, value_name = "WIDTHxHEIGHT", value_parser = size)]
     size: Option<(u32, u32)>,
-    /// Format of the result: `text` draws the picture, `json` and `csv` write the value and the state
-    /// of each cell
+    /// Format of the result: `text` draws the picture, `json` and `csv` write the value and the
+    /// state of each cell
     #[arg(
         long,
         value_enum,
@@ -124,7 +124,7 @@ Examples:
   ibnet-view heatmap lines/* -m xmit_blocked --host-metrics http://prometheus:9090 -o h.png
   ibnet-view heatmap lines/* -m xmit_blocked --format csv -o blocked.csv";
 
-/// Parses width and height in pixels. The limits keep the memory of the picture below some hundred
+/// Parses width and height in pixels. The limits keep the picture's memory below a few hundred
 /// megabytes.
 fn size(text: &str) -> Result<(u32, u32), String> {
     const LIMITS: std::ops::RangeInclusive<u32> = 500..=10_000;
@@ -224,7 +224,7 @@ fn of_hosts(args: &Args, grid: &Grid, hosts: Vec<RowLabel>) -> Result<Option<Gri
     } else {
         hosts.into_iter().filter(is_drawn).collect()
     };
-    // Hosts whose HCAs are not swept are only known as peers of switch ports.
+    // Hosts whose HCAs are not swept appear only as peers of switch ports.
     let known: BTreeSet<String> = rows.iter().filter_map(|row| row.id.node.clone()).collect();
     let peers = drawn
         .into_iter()
@@ -254,7 +254,6 @@ fn of_hosts(args: &Args, grid: &Grid, hosts: Vec<RowLabel>) -> Result<Option<Gri
     Ok(Some(panels::grid(&metrics, rows, columns)))
 }
 
-/// Returns the jobs to outline.
 fn jobs(args: &Args) -> Result<Vec<JobRun>, Failure> {
     Ok(match &args.slurm {
         Some(id) => vec![args.source.job(id)?],
@@ -309,7 +308,7 @@ fn follow(args: &Args, pause: Duration) -> Result<(), Failure> {
             let now = state(&args.recorded.inputs()?.files);
             if before.as_ref() != Some(&now) {
                 match draw(args) {
-                    // The sweep has written no port record yet.
+                    // The sweep has not written a port record yet.
                     Err(Failure::Analysis(AnalysisError::Nothing { .. })) => {}
                     done => done?,
                 }
@@ -323,7 +322,7 @@ fn follow(args: &Args, pause: Duration) -> Result<(), Failure> {
     })
 }
 
-/// Returns size and modification time of each file. They change when lines are written.
+/// Returns size and modification time of each file. Either changes when lines are written.
 fn state(files: &[PathBuf]) -> Vec<(PathBuf, u64, Option<SystemTime>)> {
     let of = |path: &Path| {
         std::fs::metadata(path).map_or((0, None), |metadata| {

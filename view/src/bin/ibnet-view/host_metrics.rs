@@ -41,7 +41,8 @@ pub(crate) struct HostArgs {
 }
 
 impl HostArgs {
-    /// Refuses sources without a place for their metrics: a picture, or the JSON rows of one job.
+    /// Rejects sources if the output has no place for host metrics. A picture has one, and so do
+    /// the JSON rows of one job.
     pub(crate) fn need_place(
         &self,
         format: Format,
@@ -110,7 +111,8 @@ impl HostArgs {
     }
 }
 
-/// Appends the metrics of these hosts to a picture over time, stacked by host, if a source was given.
+/// Appends the metrics of these hosts to a picture over time, stacked by host, if a source was
+/// given.
 pub(crate) fn below(
     args: &HostArgs,
     picture: Timeline,
@@ -120,7 +122,8 @@ pub(crate) fn below(
     Ok(grid.iter().fold(picture, Timeline::with_hosts))
 }
 
-/// Appends the metrics of all hosts to a picture of all jobs, stacked by job, if a source was given.
+/// Appends the metrics of all hosts to a picture of all jobs, stacked by job, if a source was
+/// given.
 pub(crate) fn below_jobs(
     args: &HostArgs,
     picture: Timeline,
@@ -137,8 +140,8 @@ pub(crate) fn below_jobs(
     }))
 }
 
-/// Returns the metrics of these hosts on a time axis, and summarizes them on standard error. Returns
-/// `None` if no source was given.
+/// Returns the metrics of these hosts on a time axis, and summarizes them on standard error.
+/// Returns `None` if no source was given.
 pub(crate) fn grid(
     args: &HostArgs,
     columns: Columns,
@@ -165,7 +168,6 @@ pub(crate) fn grid(
     Ok(Some(grid))
 }
 
-/// Returns the label of the row of a host.
 pub(crate) fn row_of_host(host: &str) -> RowLabel {
     RowLabel {
         id: RowId {

@@ -43,8 +43,8 @@ pub(crate) struct Args {
     all: bool,
     #[command(flatten)]
     source: JobSource,
-    /// Forwarding tables: output of dump_fts, or ibdiagnet2.fdbs. With them, the shares of the jobs on
-    /// all links are estimated; without them, they are bounded on the links of leaf switches
+    /// Forwarding tables: output of dump_fts, or ibdiagnet2.fdbs. With them, the shares of the jobs
+    /// on all links are estimated; without them, they are bounded on the links of leaf switches
     #[arg(long, value_name = "FILE|-", requires = "slurm", conflicts_with_all = ["nodes", "all"])]
     routes: Option<PathBuf>,
     /// Compare with another run: the ID of a job, or a job name for its newest runs. Repeatable
@@ -69,8 +69,8 @@ pub(crate) struct Args {
         value_name = "text|json|csv"
     )]
     format: Format,
-    /// Also write a picture over time, or all values as JSON. With --format json or csv: file of the
-    /// result
+    /// Also write a picture over time, or all values as JSON. With --format json or csv: file of
+    /// the result
     #[arg(short, long, value_name = "FILE.png|.svg|.json")]
     output: Option<PathBuf>,
 }
@@ -81,7 +81,7 @@ fn bin(text: &str) -> Result<u64, String> {
     bin.ok_or_else(|| "expected a duration of at least 1ms, such as 10s or 1m".to_owned())
 }
 
-/// Largest number of runs for one name of `--compare`.
+/// Max number of runs that one name of `--compare` stands for.
 const MOST_COMPARED: usize = 8;
 
 const EXAMPLES: &str = "\
@@ -215,8 +215,8 @@ fn run_one(args: &Args) -> Result<(), Failure> {
     ))?)
 }
 
-/// Returns the runs of `--compare`, each with the other jobs of its time. A text that is not the ID of
-/// a job is a name, which stands for the newest other runs of this name.
+/// Returns the runs of `--compare`, each with the other jobs of its time. An argument that is not a
+/// job ID is a job name, which stands for the newest other runs of this name.
 fn runs_to_compare(
     args: &Args,
     inputs: &Inputs,
@@ -227,7 +227,7 @@ fn runs_to_compare(
     if args.compare.is_empty() {
         return Ok(found);
     }
-    // A file has all jobs. A resource manager is asked again for the time of the records.
+    // A file has all jobs. A resource manager is asked again, for the time of the records.
     let all = if args.source.has_file() {
         others.to_vec()
     } else {
@@ -299,8 +299,8 @@ fn run_all(args: &Args) -> Result<(), Failure> {
     ))?)
 }
 
-/// Returns the jobs that ran in the time of the inputs. To ask for them, this time must be known
-/// before the records are evaluated. So without --from the inputs are read twice.
+/// Returns the jobs that ran in the time of the inputs. A resource manager needs this time before
+/// the records are evaluated, so without --from the inputs are read twice.
 fn jobs_during(args: &Args, inputs: &Inputs) -> Result<Vec<JobRun>, Failure> {
     let from = match inputs.from {
         Some(from) => from,

@@ -1,4 +1,4 @@
-//! Evaluates a run of a job: its traffic, who shared its links, and what held it up.
+//! Evaluates one run of a job: its traffic, the jobs on the same links, and what held it up.
 
 use std::path::Path;
 
@@ -28,7 +28,6 @@ pub(crate) struct Evaluated {
     pub(crate) summary: ReadSummary,
 }
 
-/// Reads forwarding tables.
 pub(crate) fn routes(path: &Path) -> Result<Routes, Failure> {
     let text = cli::read(path, limits::NET_FILE)?;
     Ok(Routes::parse(
@@ -37,7 +36,7 @@ pub(crate) fn routes(path: &Path) -> Result<Routes, Failure> {
     )?)
 }
 
-/// Evaluates a run. `others` has the jobs of the same time, or `None` if they are not known.
+/// Evaluates a run. `others` has the other jobs of that time, or `None` if they are unknown.
 pub(crate) fn evaluate(
     inputs: &Inputs,
     run: JobRun,
@@ -71,7 +70,7 @@ pub(crate) fn evaluate(
 }
 
 impl Evaluated {
-    /// Returns the row of the run. `id` is the ID of the job, if it is known.
+    /// Returns the row of the run. `id` is the ID of the job, if known.
     pub(crate) fn row<'a>(&'a self, id: Option<&'a str>) -> JobRow<'a> {
         JobRow {
             sharing: self.sharing.as_ref(),

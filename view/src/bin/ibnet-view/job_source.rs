@@ -35,7 +35,6 @@ enum Scheduler {
 }
 
 impl JobSource {
-    /// Returns whether the user gave a file.
     pub(crate) const fn has_file(&self) -> bool {
         self.slurm_file.is_some()
     }
@@ -48,8 +47,8 @@ impl JobSource {
         }
     }
 
-    /// Returns the newest run of the job with this ID, and the other jobs that ran at the same time. The
-    /// other jobs are an error if one of them is malformed.
+    /// Returns the newest run of the job with this ID, and the other jobs that ran at the same
+    /// time. If one of the other jobs is malformed, they are an error instead of a list.
     pub(crate) fn job_and_others(
         &self,
         id: &str,
@@ -63,7 +62,8 @@ impl JobSource {
             None => {
                 let at = common::now();
                 let run = self.ask().job(id)?;
-                // A command that hung took all time of the first question, and squeue had the job.
+                // This is a second query: in the first one, a command that hangs can use up the
+                // time limit, although squeue lists the job.
                 let all = self.ask().jobs(run.from.unwrap_or(at), run.to, at);
                 (run, all.map(|listing| listing.runs).map_err(Failure::from))
             }
@@ -71,8 +71,8 @@ impl JobSource {
         Ok((run, all))
     }
 
-    /// Returns all jobs that ran in a time range, in nanoseconds since 1970. All jobs of a file are
-    /// returned.
+    /// Returns all jobs that ran in a time range, in nanoseconds since 1970. From a file, it
+    /// returns all jobs.
     pub(crate) fn jobs(&self, from: u64, to: Option<u64>) -> Result<Listing, Failure> {
         let at = common::now();
         match self.text()? {

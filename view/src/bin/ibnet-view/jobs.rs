@@ -14,10 +14,10 @@ use crate::common;
 use crate::format::Format;
 use crate::job_source::JobSource;
 
-/// Time before the present for which jobs are requested by default.
+/// By default, jobs are requested from this long before the present on.
 const DAY_NS: u64 = 24 * 3_600_000_000_000;
 
-/// Time before the newest listing of a table for which jobs are requested again.
+/// With a table, jobs are requested again from this long before its newest listing on.
 const BEHIND_NS: u64 = 900_000_000_000;
 
 /// List the jobs of Slurm or PBS, and keep them in a table
@@ -78,7 +78,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         _ => None,
     };
     let is_all_of_file = args.source.has_file() && from.is_none();
-    // Accounting can be some minutes behind.
+    // Accounting can lag some minutes behind.
     let listed = listed.map(|listed| listed.saturating_sub(BEHIND_NS));
     let of_source = if is_all_of_file {
         0
@@ -89,7 +89,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let mut listing = args.source.jobs(from, to)?;
     let is_in_range = |run: &JobRun| run.is_during(from, to.unwrap_or(u64::MAX));
     listing.runs.retain(is_in_range);
-    // A job that started before the range is not missing because it ended.
+    // If the range has an end, a job can be missing in the listing although it has not ended.
     listing.is_complete &= to.is_none();
     if args.hide_users {
         listing.runs.iter_mut().for_each(|run| run.user = None);

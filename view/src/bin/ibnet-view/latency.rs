@@ -41,8 +41,8 @@ pub(crate) struct Args {
     /// Format of the result; json and csv have a row for each group, and all devices
     #[arg(long, value_enum, default_value_t)]
     format: Format,
-    /// With text: also draw the distributions, as .svg or .png. With json and csv: the file, instead
-    /// of standard output
+    /// With text: also draw the distributions, as .svg or .png. With json and csv: the file,
+    /// instead of standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }

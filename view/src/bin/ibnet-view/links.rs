@@ -28,8 +28,8 @@ pub(crate) struct Args {
     /// Number of links, or of trees
     #[arg(long, value_name = "N", default_value = "20", value_parser = common::at_least_one)]
     top: NonZeroUsize,
-    /// Statistic of utilization and blocked time over the time range: mean, peak, or a percentile of
-    /// the slots
+    /// Statistic of utilization and blocked time over the time range: mean, peak, or a percentile
+    /// of the slots
     #[arg(
         long,
         value_name = "mean|peak|pNN",

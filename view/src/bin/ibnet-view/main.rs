@@ -186,8 +186,8 @@ impl Failure {
             | Self::SvgOnly { .. }
             | Self::NotAPicture { .. }
             | Self::NotPictureName { .. } => ExitCode::from(USAGE),
-            // A metric that does not exist is a wrong argument. But only reading the records shows
-            // that it does not exist.
+            // A metric that does not exist is a wrong argument, although only reading the records
+            // shows that it does not exist.
             Self::Analysis(AnalysisError::Metric { .. }) => ExitCode::from(USAGE),
             Self::HostMetrics(HostMetricsError::Url { .. }) => ExitCode::from(USAGE),
             Self::Analysis(

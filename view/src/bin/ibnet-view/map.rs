@@ -27,8 +27,8 @@ pub(crate) struct Args {
     selection: Selection,
     #[command(flatten)]
     group: GroupArgs,
-    /// Statistic of utilization and blocked time over the time range: mean, peak, or a percentile of
-    /// the slots
+    /// Statistic of utilization and blocked time over the time range: mean, peak, or a percentile
+    /// of the slots
     #[arg(long, value_name = "mean|peak|pNN", default_value_t)]
     stat: Stat,
     /// Draw a box for each host. Without this flag, a strip in the box of a switch represents its

@@ -42,15 +42,15 @@ pub(crate) struct Args {
     /// not records, and files that a sampler still writes, are kept
     #[arg(long)]
     remove_inputs: bool,
-    /// Then remove the hours of a table that are older than AGE: ports=30d,ports_1m=5y. The one-minute
-    /// means in ports_1m are kept when the records in ports are removed
+    /// Then remove the hours of a table that are older than AGE: ports=30d,ports_1m=5y. The
+    /// one-minute means in ports_1m are kept when the records in ports are removed
     #[arg(long, value_name = "TABLE=AGE", value_delimiter = ',', value_parser = Keep::of_age)]
     keep_age: Vec<Keep>,
     /// Then remove the oldest hours of a table until its files have at most SIZE: ports=500GiB
     #[arg(long, value_name = "TABLE=SIZE", value_delimiter = ',', value_parser = Keep::of_total)]
     keep_total: Vec<Keep>,
-    /// Let --keep-age and --keep-total remove any number of hours. Without this flag, a run removes at
-    /// most a tenth of the hours of a table, or 48 hours if that is more
+    /// Let --keep-age and --keep-total remove any number of hours. Without this flag, a run removes
+    /// at most a tenth of the hours of a table, or 48 hours if that is more
     #[arg(long)]
     force: bool,
 }
@@ -62,13 +62,13 @@ Examples:
   ibnet-view pack '/var/log/ibnet/*.jsonl.zst' -o /var/lib/ibnet/archive --remove-inputs
   ibnet-view pack -o archive --keep-age ports=30d --keep-total ports=500GiB,ports_1m=50GiB";
 
-/// Blocks of lines that are parsed at a time, for each thread.
+/// Number of blocks of lines that are parsed at a time, for each thread.
 const BLOCKS: usize = 2;
 
 /// An input in progress.
 struct Input {
     path: PathBuf,
-    /// Size and time of the last change before the file was read. `None` for a pipe.
+    /// Size and modification time before the file was read. `None` for a pipe.
     before: Option<(u64, i64, i64)>,
     lines: u64,
     invalid: u64,
@@ -113,7 +113,6 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Packs the files.
 fn pack(args: &Args) -> Result<(), Failure> {
     let inputs = Inputs::new(&args.files)?;
     let options = PackOptions {
@@ -130,7 +129,7 @@ fn pack(args: &Args) -> Result<(), Failure> {
                 source,
             })
         });
-        // Only what was read in this run is verified, and may be removed.
+        // Only what this run has read is verified and may be removed.
         let is_unchanged = |identity: &Option<InputFile>| {
             identity
                 .as_ref()
@@ -142,15 +141,15 @@ fn pack(args: &Args) -> Result<(), Failure> {
             let progress = |done| bar.set((before + done) >> 20);
             match identity.and_then(|identity| add_file(path, identity, &mut packer, &progress)) {
                 Ok(input) => read.push(input),
-                // The compression of a closed file, or its retention, can remove a file that
-                // matched a pattern.
+                // A file that matched a pattern can vanish, because a closed file is compressed or
+                // retention removes it.
                 Err(_) if !path.exists() && !args.files.contains(path) => {
                     cli::note(&format!(
                         "skipped   {}: it vanished\n",
                         Printable(&cli::name_of(path))
                     ));
                 }
-                // A damaged file does not keep the others out of the archive.
+                // One damaged file must not keep the others out of the archive.
                 Err(failure @ Failure::Analysis(AnalysisError::Read { .. }))
                     if inputs.files.len() > 1 && path.exists() =>
                 {
@@ -194,7 +193,6 @@ fn pack(args: &Args) -> Result<(), Failure> {
     unread.map_or(Ok(()), Err)
 }
 
-/// Reads all records of a file.
 fn add_file(
     path: &Path,
     identity: Option<InputFile>,
@@ -242,7 +240,7 @@ fn add_file(
         progress(blocks.done());
     }
     input.is_cut = blocks.is_cut;
-    // A file that changed while it was read is read again.
+    // A file that changed while it was read is read again in the next run.
     let is_same =
         |identity: &InputFile| InputFile::of(path).is_ok_and(|now| now.as_ref() == Some(identity));
     if let Some(identity) = identity.filter(is_same) {
@@ -262,7 +260,7 @@ fn some_blocks(blocks: &mut Blocks) -> io::Result<Vec<Block>> {
     Ok(some)
 }
 
-/// Returns size and time of the last change of a regular file.
+/// Returns size and modification time of a regular file.
 fn state(path: &Path) -> Option<(u64, i64, i64)> {
     let file = fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
     Some((file.len(), file.mtime(), file.mtime_nsec()))
@@ -304,7 +302,7 @@ fn note_faults(inputs: &[Input]) {
     }
 }
 
-/// Removes the inputs of which every line is in the archive. Returns their number.
+/// Removes the inputs whose lines are all in the archive. Returns their number.
 fn remove(inputs: &[Input]) -> usize {
     let mut removed = 0;
     for input in inputs {
@@ -329,7 +327,7 @@ fn removable(input: &Input) -> Result<(), String> {
     if input.before.is_none() {
         return Err("it is not a regular file".to_owned());
     }
-    // A sampler locks the file that it writes to.
+    // A sampler locks the file to which it writes.
     let file = File::open(&input.path).map_err(|error| error.to_string())?;
     if file.try_lock().is_err() {
         return Err("another process writes to it".to_owned());

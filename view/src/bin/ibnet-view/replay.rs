@@ -83,7 +83,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             flushed
         };
         match done.and_then(|()| output.write_all(&due.line)) {
-            // The reader has closed the pipe. This is a normal end.
+            // The reader has closed the pipe, which is a normal end.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
             done => done.map_err(failed)?,
         }

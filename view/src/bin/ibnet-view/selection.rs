@@ -27,7 +27,7 @@ pub(crate) struct Selection {
 /// The selected hosts.
 pub(crate) struct Selected {
     pub(crate) hosts: Hosts,
-    /// Text for captions: the job or the host list.
+    /// Text for captions: the job ID or the host list.
     pub(crate) title: String,
 }
 

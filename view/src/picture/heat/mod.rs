@@ -1,5 +1,4 @@
-//! Heat maps as pictures. Each metric has a panel with time axes and a colour bar. Jobs are
-//! outlined.
+//! Draws heat maps. Each metric has a panel with time axes and a colour bar, and jobs are outlined.
 
 use ibnet_analysis::heat::grid::{Cell, Grid, Panel};
 use ibnet_analysis::heat::marks::JobMark;
@@ -20,7 +19,7 @@ mod section;
 /// A heat map with its layout.
 #[derive(Clone, Debug)]
 pub struct HeatPicture {
-    /// The rows of the fabric, and below them the hosts of host metrics.
+    /// Sections from top to bottom: the rows of the fabric, then the hosts with host metrics.
     sections: Vec<Section>,
     zone: Zone,
     /// Width of a cell in pixels.
@@ -44,19 +43,20 @@ const BAR: i32 = 16;
 /// Font size of labels.
 const SMALL: u32 = 12;
 
-/// Smallest height of a row that has its name beside it, in pixels.
+/// Min height of a row with its name beside it, in pixels.
 const READABLE: u32 = SMALL - 1;
 
-/// Largest number of rows in all panels together, if no size is given.
+/// Max number of rows in all panels together, if no size is given.
 const MOST_ROWS: usize = 6000;
 
-/// Height of all panels and width of a panel in pixels, if no size is given and they fit.
+/// Default width of a panel, and default height of all panels together, in pixels. Neither applies
+/// if a size is given or more rows or columns need the space.
 const USUAL: usize = 1000;
 
-/// If no size is given and there are at most this many rows, every row is high enough for its name.
+/// Up to this number of rows, every row is high enough for its name, if no size is given.
 const MOST_NAMES: usize = 160;
 
-/// Smallest height of a panel, in pixels, that also has a time axis at its top.
+/// Min height in pixels of a panel with a time axis at its top too.
 const TALL: i32 = 400;
 
 const GREY: RGBColor = RGBColor(90, 90, 90);
@@ -75,7 +75,7 @@ const NO_RECORD: palette::Rgb = (255, 255, 255);
 /// Returns the colour of a cell at a pixel.
 pub(crate) fn cell_color(cell: Cell, range: &ColorRange, (x, y): (u32, u32)) -> palette::Rgb {
     match cell {
-        // Dark and light dots can be seen on every colour.
+        // Both dark and light dots, so that they are visible on every colour.
         Cell::AtLeast { .. } if (x + 5 * y) % 13 == 0 => STRIPES.1,
         Cell::AtLeast { .. } if (x + 5 * y) % 13 == 1 => STRIPES.0,
         Cell::Value(value) | Cell::AtLeast { value, .. } => palette::color(range.share(value)),
@@ -89,9 +89,9 @@ pub(crate) fn cell_color(cell: Cell, range: &ColorRange, (x, y): (u32, u32)) -> 
 }
 
 impl HeatPicture {
-    /// Lays out the picture. `hosts` is the heat map of host metrics, if there is one; it has the
-    /// same columns. `size` is the largest width and height of the picture in pixels. Rows and
-    /// columns are merged until they fit.
+    /// Lays out the picture. `hosts` is the heat map of host metrics, if any, with the same
+    /// columns. `size` is the max width and height of the picture in pixels; rows and columns are
+    /// merged until they fit.
     pub fn new(
         grid: &Grid,
         hosts: Option<&Grid>,
@@ -148,8 +148,8 @@ impl HeatPicture {
         }
     }
 
-    /// Outlines jobs. `marks` returns the marks for the rows and columns of a heat map as it is
-    /// drawn: with merged rows and columns.
+    /// Outlines jobs. `marks` returns the marks for a heat map as it is drawn, with merged rows
+    /// and columns.
     #[must_use]
     pub fn with_jobs(mut self, marks: impl Fn(&Grid) -> Vec<JobMark>) -> Self {
         self.sections
@@ -158,7 +158,7 @@ impl HeatPicture {
         self
     }
 
-    /// Returns all panels: the section of each, and the number of the panel in the section.
+    /// Returns all panels, each with its section and its index there.
     fn panels(&self) -> impl Iterator<Item = (&Section, usize)> {
         self.sections
             .iter()
@@ -239,7 +239,7 @@ impl HeatPicture {
                 grid.rows[row].row
             )
         });
-        // The name of a metric of hosts is not in the records, so it needs its title.
+        // Names of host metrics are not those of record fields, so the title follows the name.
         let name = match panel.metric.title() {
             title if section.is_of_hosts() && title != panel.metric.name() => {
                 format!("{}: {title}", panel.metric.name())
@@ -254,7 +254,6 @@ impl HeatPicture {
         [what, axis::colours(&section.ranges[number], unit)]
     }
 
-    /// Draws the colour bar of a panel.
     fn bar<DB: DrawingBackend>(
         &self,
         area: &DrawingArea<DB, Shift>,
@@ -310,7 +309,6 @@ impl HeatPicture {
         )
     }
 
-    /// Draws the time axes of a panel.
     fn times<DB: DrawingBackend>(
         &self,
         area: &DrawingArea<DB, Shift>,
@@ -350,8 +348,8 @@ impl HeatPicture {
         Ok(())
     }
 
-    /// Returns the position, the text and a sample cell of each entry of the legend. The last two exist
-    /// only if a panel has such cells.
+    /// Returns the position, the text and a sample cell of each entry of the legend. The last two
+    /// exist only if a panel has such cells.
     fn legend(&self) -> Vec<(i32, &'static str, Cell)> {
         let at_least = Cell::AtLeast {
             value: f64::MAX,

@@ -27,7 +27,7 @@ pub(super) fn draw<DB: DrawingBackend>(
         for rows in &job.rows {
             let (upper, lower) = (y(rows.start), y(rows.end) - 1);
             // Black and white lines side by side are visible on every colour. They are outside of
-            // the rows, so that they do not cover a row of one pixel.
+            // the rows, so they cannot cover a row that is one pixel high.
             area.draw(&Rectangle::new(
                 [(from - 2, upper - 2), (to + 2, lower + 2)],
                 BLACK,
@@ -49,8 +49,7 @@ pub(super) fn draw<DB: DrawingBackend>(
         };
         let text = shortened(&format!("job {}", job.job), 24);
         let (from, height) = (x(job.columns.0) - 2, SMALL as i32 + 3);
-        // If there is space, the label is above the outline. Within the outline it could cover a
-        // small job.
+        // The label is above the outline if there is space. Inside, it could cover a small job.
         let outline = y(rows.start) - 2;
         let upper = if outline - height >= top {
             outline - height

@@ -1,4 +1,4 @@
-//! The labels of the rows. They name every row, some of the rows, or blocks of rows.
+//! Labels the rows: every row, some rows, or blocks of rows.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ use crate::draw::{self, Drawn, font};
 pub(super) enum Labels {
     /// Every row has its name.
     Every,
-    /// Only some rows have their names: as many as there is space for.
+    /// Only some rows have their names, as many as fit.
     Some,
     /// Each block of rows, such as a switch with its ports, has the name of the block.
     Blocks,
@@ -26,7 +26,7 @@ impl Labels {
     /// Chooses the labels for rows of this height in pixels.
     pub(super) fn of(grid: &Grid, height: u32) -> Self {
         let blocks: BTreeSet<&str> = grid.rows.iter().map(|row| &*row.block).collect();
-        // Rows have blocks only in the order of the topology.
+        // Rows form blocks only in the order of the topology.
         let runs = grid.rows.chunk_by(|a, b| a.block == b.block).count();
         match grid.by {
             _ if height >= READABLE => Self::Every,
@@ -35,7 +35,6 @@ impl Labels {
         }
     }
 
-    /// Returns the width of the widest label.
     pub(super) fn width(self, grid: &Grid) -> f64 {
         let label = |row: &RowLabel| {
             font::width(
@@ -68,7 +67,7 @@ impl Labels {
                 continue;
             }
             if self == Self::Blocks {
-                // Each block has a mark, even if there is no space for its name.
+                // Each block has a mark, even if its name does not fit.
                 draw::line(area, (left - 8, y), (left - 1, y), &GREY)?;
             }
             if y < free {

@@ -1,5 +1,5 @@
-//! The panels of one kind of rows: the ports or other rows of the fabric, or the hosts of host
-//! metrics. All sections of a picture have the same columns.
+//! A section: panels with the same rows, which are ports or other rows of the fabric, or hosts with
+//! host metrics. All sections of a picture have the same columns.
 
 use ibnet_analysis::heat::grid::{Grid, Panel};
 use ibnet_analysis::heat::marks::JobMark;
@@ -16,7 +16,7 @@ use crate::text::count;
 pub(super) struct Section {
     pub(super) grid: Grid,
     pub(super) ranges: Vec<ColorRange>,
-    /// Number of rows that are merged into one row, because the picture has fewer pixels than rows.
+    /// Number of rows merged into one, because the picture has fewer pixels than rows.
     joined: usize,
     /// Height of a row in pixels.
     pub(super) high: u32,
@@ -25,11 +25,11 @@ pub(super) struct Section {
 }
 
 impl Section {
-    /// Merges rows until each panel has at most `room` pixels. Without `room`, the height depends on
-    /// the number of all `panels` of the picture.
+    /// Merges rows until each panel has at most `room` pixels. Without `room`, the height depends
+    /// on the number of `panels` in the whole picture.
     pub(super) fn new(grid: &Grid, range: &Range, panels: usize, room: Option<usize>) -> Self {
-        // A merged cell has the largest value of its cells. So the range of colours is computed
-        // from all values before the merging.
+        // A merged cell has the max of its cells, so the colour range is computed from all values
+        // before merging.
         let ranges: Vec<ColorRange> = grid.panels.iter().map(|panel| range.of(panel)).collect();
         let most_rows = room.unwrap_or(MOST_ROWS / panels).max(1);
         let joined = grid.rows.len().div_ceil(most_rows).max(1);
@@ -57,7 +57,6 @@ impl Section {
         }
     }
 
-    /// Merges columns.
     pub(super) fn narrowed(self, columns: usize) -> Self {
         Self {
             grid: self.grid.at_most(self.grid.rows.len(), columns),

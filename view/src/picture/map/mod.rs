@@ -1,10 +1,10 @@
-//! Draws a map of the fabric as SVG. Switches are in rows by tier. The colour and the width of a
-//! link show its utilization. Links of hosts are drawn as bars in the box of their switch, or as
-//! boxes below it.
+//! Draws a map of the fabric as SVG. Switches are in rows by tier. The colour and the width of
+//! a link show its utilization. Links of hosts are bars in the box of their switch, or boxes
+//! below it.
 //!
-//! Blocked links have teeth. Roots of congestion have a label. Devices that do not answer are
-//! crossed out. If a job is selected, its hosts are outlined and all other parts are dimmed. So no
-//! mark depends on its colour alone.
+//! Blocked links have teeth, and roots of congestion have a label. Devices that do not answer
+//! are crossed out. If a job is selected, its hosts are outlined and all other parts are
+//! dimmed, so that no mark depends on its colour alone.
 
 use std::cmp::Ordering;
 
@@ -23,16 +23,16 @@ use self::scale::{DOTS, INK, ROOT, blocked, color, width};
 
 /// Height of the box of a host in pixels.
 const HOST: f64 = 13.0;
-/// Height of the bars in the box of a switch, and distance of their upper ends from the top of the
-/// box.
+/// Height of the bars in the box of a switch, and distance of their upper ends from the top of
+/// the box.
 const BARS: (f64, f64) = (10.5, 33.0);
 /// Opacity of the parts that do not belong to the job.
 const DIM: (&str, &str) = ("opacity", "0.25");
 
-/// Draws the map and returns the SVG. Each host gets its own box, or a bar in the box of its
-/// switch.
+/// Draws the map and returns the SVG. Each host gets its own box, or a bar in the box of
+/// its switch.
 pub fn to_svg(map: &Map, with_hosts: bool) -> String {
-    // Two hosts are side by side below their switch.
+    // Hosts are below their switch, two side by side.
     let below = |switch: &MapSwitch| {
         if switch.hosts.is_empty() {
             0.0
@@ -80,7 +80,6 @@ struct Cable<'a> {
 }
 
 impl Cable<'_> {
-    /// Returns the number of the switch's port.
     fn number(&self) -> u8 {
         self.link.ends[self.end].port.port.0
     }
@@ -208,8 +207,8 @@ impl Drawing<'_> {
         }
     }
 
-    /// Draws the links between switches. Links of the job are on top. Below them are blocked links,
-    /// then links by their utilization.
+    /// Draws the links between switches. Links of the job are on top, then blocked links, then the
+    /// others by their utilization.
     fn links(&self, canvas: &mut Canvas) {
         let is_of_job =
             |ends: &(usize, usize)| self.map.is_of_job(ends.0) || self.map.is_of_job(ends.1);
@@ -327,8 +326,7 @@ impl Drawing<'_> {
         }
     }
 
-    /// Returns the number of hosts of a switch. For a switch without hosts, returns the number of
-    /// its links.
+    /// Returns the number of hosts of a switch, or the number of links of a switch without hosts.
     fn caption(&self, switch: &MapSwitch, index: usize) -> String {
         match switch.hosts.len() {
             0 => count(self.trunks[index].len(), "link"),
@@ -366,7 +364,7 @@ impl Drawing<'_> {
         )
     }
 
-    /// Writes a label into the box of a switch. It names the ports at which congestion begins.
+    /// Writes a label into the box of a switch that names the ports at which congestion begins.
     fn root(&self, canvas: &mut Canvas, switch: &MapSwitch) {
         let ports: Vec<String> = self
             .map
@@ -402,7 +400,7 @@ impl Drawing<'_> {
         canvas.text("text", &at, &text);
     }
 
-    /// Returns whether a device belongs to the job. Returns true if there is no job.
+    /// Returns whether a device belongs to the job, or true if there is no job.
     fn is_of_job(&self, guid: Guid) -> bool {
         self.map
             .job
@@ -561,7 +559,6 @@ impl Drawing<'_> {
     }
 }
 
-/// Draws a cross.
 fn cross(canvas: &mut Canvas, (x, y): (f64, f64), (w, h): (f64, f64), width: &str) {
     let path = format!(
         "M{x:.1} {y:.1}l{w:.1} {h:.1}M{x:.1} {:.1}l{w:.1} {:.1}",

@@ -1,8 +1,9 @@
 //! Colours and widths of the map, and its legend.
 //!
 //! Utilization is shown in shades of blue, and blocked time in shades of orange. In both scales,
-//! each colour is darker than the one before. Readers with protanopia, deuteranopia or tritanopia
-//! can distinguish the two hues. Blocked time also has a shape: teeth on both sides of a link.
+//! each colour is darker than the one before, and readers with protanopia, deuteranopia or
+//! tritanopia can distinguish the two hues. Blocked time also has a shape: teeth on both sides of
+//! a link.
 
 use ibnet::drawing::canvas::{Canvas, px};
 use ibnet::drawing::sheet::MARGIN;
@@ -10,7 +11,7 @@ use ibnet_analysis::links::Link;
 use ibnet_analysis::stat::Stat;
 
 /// Colours from 0 to full utilization. They are the darker part of the scheme Blues of ColorBrewer
-/// 2.0 (C. Brewer), because its palest colours are not visible on white.
+/// 2.0 (C. Brewer), whose palest colours are not visible on white.
 const BLUES: [[u8; 3]; 6] = [
     [0xc6, 0xdb, 0xef],
     [0x9e, 0xca, 0xe1],
@@ -20,7 +21,7 @@ const BLUES: [[u8; 3]; 6] = [
     [0x06, 0x25, 0x55],
 ];
 
-/// Colours of blocked time. Each colour is used from this share on.
+/// Colours of blocked time, each with the share from which it is used.
 const ORANGES: [(f64, &str); 3] = [(WAITS, "#f9a557"), (0.3, "#e0620d"), (0.6, "#9c3a02")];
 
 /// A port is marked as blocked if it is blocked for more than this share of the time, 0 to 1.
@@ -65,7 +66,7 @@ pub(super) fn blocked(link: &Link) -> Option<&'static str> {
         .iter()
         .filter_map(|direction| direction.blocked)
         .reduce(f64::max)?;
-    // The limit itself is not marked.
+    // A share equal to the limit is not marked.
     (share > WAITS).then(|| {
         ORANGES
             .iter()
@@ -78,7 +79,6 @@ pub(super) fn blocked(link: &Link) -> Option<&'static str> {
 /// Height of the legend in pixels.
 pub(super) const LEGEND: f64 = 72.0;
 
-/// Draws the legend below `top`.
 pub(super) fn legend(canvas: &mut Canvas, top: f64, stat: Stat, has_job: bool) {
     const STEPS: usize = 11;
     const STEP: f64 = 40.0;

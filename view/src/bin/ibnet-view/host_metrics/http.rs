@@ -1,4 +1,4 @@
-//! GET requests to Prometheus, with TLS and a password if necessary.
+//! GET requests to Prometheus, with TLS and authentication if necessary.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,20 +13,20 @@ use ureq::http::header::{AUTHORIZATION, HeaderValue};
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 use ureq::{Agent, Error, Timeout};
 
-/// Longest time of a connection setup, and of a whole request.
+/// Max time for setting up a connection, and below, for a whole request.
 const CONNECT: Duration = Duration::from_secs(10);
 const WHOLE: Duration = Duration::from_secs(300);
 
-/// Largest response in octets. 100,000 series of an hour at 15 s have about this size.
+/// Max size of a response in bytes, which is about 100,000 series of an hour at 15 s.
 const MOST: u64 = 1 << 30;
 
-/// What a connection to Prometheus needs besides its address.
+/// What a connection to Prometheus needs besides the address.
 #[derive(Clone, Default)]
 pub(crate) struct Access {
-    /// With a user in the URL, the password of this user (basic authentication). Without a user, a
-    /// bearer token.
+    /// Password of the user in the URL (basic authentication), or a bearer token if the URL has
+    /// no user.
     pub(crate) secret: Option<String>,
-    /// PEM file of the certificates that are trusted, instead of those of the system.
+    /// PEM file with the certificates to trust instead of those of the system.
     pub(crate) ca_file: Option<PathBuf>,
 }
 
@@ -70,7 +70,7 @@ impl HttpServer {
         let is_tls = uri.scheme_str() == Some("https");
         let mut config = Agent::config_builder()
             .http_status_as_error(false)
-            // The password is for this server only.
+            // No redirect is followed, because the password is for this server only.
             .max_redirects(0)
             .proxy(None)
             .accept("application/json")
@@ -199,7 +199,6 @@ fn tls(ca_file: Option<&Path>) -> Result<TlsConfig, HostMetricsError> {
         .build())
 }
 
-/// Returns the URL without the user and a password.
 fn without_user(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else {
         return url.to_owned();
