@@ -4,7 +4,6 @@
 use std::borrow::Cow;
 
 use super::port::{PortField, PortFields};
-use super::tables;
 use super::value::{FieldValue, Kind};
 
 /// Fields that the answer has under another name or from another record, or lacks.
@@ -75,10 +74,9 @@ fn property(field: PortField) -> String {
     } else {
         kind.to_owned()
     };
-    let unit = match tables::unit(field) {
-        "" => String::new(),
-        unit => format!(". Unit: {}", unit.trim_end()),
-    };
+    let unit = field
+        .unit()
+        .map_or_else(String::new, |unit| format!(". Unit: {unit}"));
     let meaning = quoted(&(description(field.meaning()) + &unit));
     format!(
         r#"          {}: {{"type": {kind}, "description": {meaning}{values}}}"#,

@@ -336,6 +336,22 @@ port_fields! {
     optional slot xmit_blocked_dt_ns: Option<u64>,
 }
 
+impl PortField {
+    /// Returns the unit of the values.
+    pub fn unit(self) -> Option<&'static str> {
+        match self.name() {
+            "mads" => Some("MADs"),
+            "mtu" => Some("octets"),
+            name if name.ends_with("_ns") => Some("ns"),
+            name if name.ends_with("_gbps") => Some("10^9 bit/s"),
+            name if name.ends_with("_utilization") || name.ends_with("_blocked") => {
+                Some("share of 1")
+            }
+            _ => None,
+        }
+    }
+}
+
 impl<Text, Counters, Names, Link> PortFields<Text, Counters, Names, Link> {
     /// Returns the key of the port.
     pub fn key(&self) -> (Guid, PortNum) {

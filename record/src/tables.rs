@@ -63,23 +63,13 @@ fn row(field: PortField) -> String {
         Some(Kind::Integers) => "array of integers",
         Some(Kind::Texts) => "array of strings",
     };
-    let unit = unit(field);
     format!(
-        "| `{name}` | {kind} | {unit}| {} |\n",
+        "| `{name}` | {kind} | {}| {} |\n",
+        field
+            .unit()
+            .map_or_else(String::new, |unit| format!("{unit} ")),
         phrase(field.meaning())
     )
-}
-
-/// Returns the unit with a space, or nothing.
-pub(super) fn unit(field: PortField) -> &'static str {
-    match field.name() {
-        "mads" => "MADs ",
-        "mtu" => "octets ",
-        name if name.ends_with("_ns") => "ns ",
-        name if name.ends_with("_gbps") => "10^9 bit/s ",
-        name if name.ends_with("_utilization") || name.ends_with("_blocked") => "share of 1 ",
-        _ => "",
-    }
 }
 
 /// Returns sentences as the text of a cell: without the last full stop, and without the capital of
