@@ -11,7 +11,6 @@
 //! | [`cell`] | a value that can be missing, and the rule for sums of such values |
 //! | [`heat`] | the values of heat maps |
 //! | [`rates`] | the rates of counters: which time they describe, and when they are unknown |
-//! | [`slots`] | the time between two slots, and the slots for which a value stands |
 //! | [`latency`] | distributions of round-trip times |
 //! | [`ports`] | a summary of each port, which the next five modules use |
 //! | [`errors`] | devices that do not answer, faults of links, and increases of error counters |
@@ -52,7 +51,6 @@ pub mod routes;
 pub mod rows;
 pub mod shares;
 mod silence;
-pub mod slots;
 pub mod stat;
 pub mod sweeps;
 pub mod trees;

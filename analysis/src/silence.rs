@@ -1,9 +1,9 @@
 //! The time for which a record without a value stands in a picture or a sum.
 
 use ibnet_record::Says;
+use ibnet_record::slots::slot_interval;
 
 use crate::record::{Interval, Port};
-use crate::slots::slot_interval;
 
 /// Returns the time to which a record without a value refers: usually the time since the last
 /// record of the port, at `last_ts`; after a gap only the last slot; and for the first record of

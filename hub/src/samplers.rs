@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ibnet_analysis::record::{Start, Sweep};
-use ibnet_analysis::slots::interval_by_slot;
 use ibnet_record::Role;
+use ibnet_record::slots::interval_by_slot;
 use ibnet_record::types::PortNum;
 use rustc_hash::FxHashMap;
 use serde::Serialize;

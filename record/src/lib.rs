@@ -14,6 +14,8 @@
 //! | `vocabulary` | roles, results of checks, and names of events |
 //! | `status` | the status of a port and what it says about the device |
 //! | [`interval`] | the time that a port record describes |
+//! | [`slots`] | the slots in this time, and the time between two slots |
+//! | [`minute`] | means of minutes and of other bins of time |
 //! | [`attributes`] | the counters: attributes as tables of fields, and their groups |
 //! | [`tables`] | the documents with parts that are made from the code |
 //! | [`openapi`] | schemas of the interface of the hub |
@@ -40,10 +42,12 @@ pub mod hostlist;
 pub mod interval;
 mod json;
 pub mod limits;
+pub mod minute;
 pub mod openapi;
 pub mod port;
 pub mod reader;
 pub mod schema;
+pub mod slots;
 pub mod sql;
 mod status;
 pub mod strict;

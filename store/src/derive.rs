@@ -1,13 +1,12 @@
 //! Tables that are computed from the rows of an hour of the table `ports`.
 
-use ibnet_record::{Change, PortField, Status};
+use ibnet_record::minute::{MINUTE_NS, Mean, in_minutes};
+use ibnet_record::slots::counted_interval;
+use ibnet_record::{Change, Interval, PortField, Status};
 
 use crate::column::{Column, Integers, of_millionths};
 use crate::schema::{COUNTERS, MINUTE_RATES, TableName};
 use crate::table::Table;
-
-/// Nanoseconds of a minute.
-const MINUTE_NS: u64 = 60_000_000_000;
 
 /// Returns the rows of a derived table. `order` are rows of `ports` in the order of the archive.
 pub fn derived(name: TableName, ports: &Table, order: &[u32]) -> Table {
@@ -57,19 +56,108 @@ fn changes(ports: &Table, order: &[u32]) -> Vec<u32> {
         .collect()
 }
 
+/// The minute of a record. Consecutive records of the same minute are one row.
+#[derive(Clone, Copy, PartialEq)]
+struct Place {
+    /// Time between two slots, if a minute consists of whole slots.
+    slot_ns: Option<u64>,
+    /// The minute of the last slot that the record describes.
+    minute: u64,
+    /// The row of a record that describes slots of several minutes. Each of them has a share of it,
+    /// so it is joined with no other record.
+    alone: Option<u32>,
+}
+
+/// A record with its times as they count in minutes.
+struct Counted {
+    place: Place,
+    data: Described,
+    blocked: Described,
+}
+
+/// The time that a record describes.
+#[derive(Clone, Copy)]
+struct Described {
+    length_ns: Option<u64>,
+    /// The time as it counts in minutes.
+    time: Option<Interval>,
+}
+
+impl Counted {
+    fn new(row: u32, ts: u64, slot: u64, dt_ns: Option<u64>, blocked_ns: Option<u64>) -> Self {
+        let slot_ns = counted_interval(ts, slot, dt_ns, blocked_ns)
+            .filter(|slot_ns| MINUTE_NS.is_multiple_of(*slot_ns));
+        let counted = |length_ns| {
+            Interval::ending_at(ts, length_ns).and_then(|time| in_minutes(time, slot_ns))
+        };
+        let described = |length_ns| Described {
+            length_ns,
+            time: counted(length_ns),
+        };
+        let (data, blocked) = (described(dt_ns), described(blocked_ns.or(dt_ns)));
+        let before = counted(slot_ns.or(Some(1)));
+        let minute = before.map_or(0, |before| before.from() / MINUTE_NS);
+        let is_longer = |time: Interval| time.from() / MINUTE_NS < minute;
+        let is_alone = [data, blocked]
+            .iter()
+            .any(|described| described.time.is_some_and(is_longer));
+        Self {
+            place: Place {
+                slot_ns,
+                minute,
+                alone: is_alone.then_some(row),
+            },
+            data,
+            blocked,
+        }
+    }
+}
+
+/// Sums of the times of several records.
+#[derive(Clone, Copy, Default)]
+struct Length {
+    ns: u64,
+    /// The time as it counts in minutes.
+    counted_ns: u64,
+}
+
+impl Length {
+    fn add(&mut self, described: Described) {
+        if let Some((length_ns, time)) = described.length_ns.zip(described.time) {
+            self.ns += length_ns;
+            self.counted_ns += time.length_ns();
+        }
+    }
+
+    /// Returns the length of the time before `ts` that has as many slots as the records. Without
+    /// slots, returns the sum. It differs from the sum only by the jitter of the readings, and only
+    /// if there is a gap between two records.
+    fn before(self, ts: u64, slot_ns: Option<u64>) -> Option<u64> {
+        let longest = |slot_ns: u64| self.counted_ns + ts % slot_ns;
+        (self.counted_ns > 0).then(|| match slot_ns {
+            Some(slot_ns) => self
+                .ns
+                .clamp(longest(slot_ns) - slot_ns + 1, longest(slot_ns)),
+            None => self.ns,
+        })
+    }
+}
+
 /// Values of one minute.
 #[derive(Default)]
 struct Minute {
-    /// Each value with the time that it describes, in nanoseconds.
-    rates: [Vec<(f64, u64)>; MINUTE_RATES.len()],
+    rates: [(Mean, Vec<f64>); MINUTE_RATES.len()],
     rtts: Vec<u64>,
-    /// Sum of the times of the data rates.
-    data_ns: Option<u64>,
+    data: Length,
+    blocked: Length,
     records: u64,
     answered: u64,
     /// The last answer, or the last record without an answer.
     last: u32,
 }
+
+/// Index of the blocked share in [`MINUTE_RATES`].
+const BLOCKED: usize = MINUTE_RATES.len() - 1;
 
 /// The computed columns.
 #[derive(Default)]
@@ -103,25 +191,25 @@ fn minutes(ports: &Table, order: &[u32]) -> Table {
             .map(|status| Status::named(status).is_some_and(Status::is_answered))
             .collect()
     });
-    let (status, mads, rtt, dt_ns, blocked_ns) = (
+    let (status, mads, rtt, slot, dt_ns, blocked_ns) = (
         id("status"),
         integer("mads"),
         integer("rtt_ns"),
+        integer("slot"),
         integer("dt_ns"),
         integer("xmit_blocked_dt_ns"),
     );
     let rates = MINUTE_RATES.map(|[name, ..]| ports.floats(name));
-    let key = |row: u32| {
-        (
-            guid(row),
-            port(row),
-            sampler(row),
-            ports.ts(row as usize) / MINUTE_NS,
-        )
+    let counted = |row: u32| {
+        let ts = ports.ts(row as usize);
+        Counted::new(row, ts, slot(row).unwrap_or(0), dt_ns(row), blocked_ns(row))
     };
+    let key = |row: u32| (guid(row), port(row), sampler(row));
     let mut computed = Computed::default();
     let mut minute = Minute::default();
+    let mut next = order.first().map(|row| counted(*row));
     for (place, row) in order.iter().copied().enumerate() {
+        let Some(now) = next else { break };
         let has_answer = status(row).is_some_and(|id| {
             is_answer
                 .get(id as usize)
@@ -135,33 +223,34 @@ fn minutes(ports: &Table, order: &[u32]) -> Table {
         if has_answer && mads(row) > Some(0) {
             minute.rtts.extend(rtt(row));
         }
-        if let Some(dt_ns) = dt_ns(row) {
-            minute.data_ns = Some(minute.data_ns.unwrap_or(0) + dt_ns);
-        }
-        for ((values, [name, ..]), rate) in minute.rates.iter_mut().zip(MINUTE_RATES).zip(rates) {
+        minute.data.add(now.data);
+        for ((index, (mean, values)), rate) in minute.rates.iter_mut().enumerate().zip(rates) {
             let Some(value) = rate
                 .map(|values| values[row as usize])
                 .filter(|value| !value.is_nan())
             else {
                 continue;
             };
-            let length_ns = if name == "xmit_blocked" {
-                blocked_ns(row).or_else(|| dt_ns(row))
+            let described = if index == BLOCKED {
+                minute.blocked.add(now.blocked);
+                now.blocked
             } else {
-                dt_ns(row)
+                now.data
             };
-            values.extend(
-                length_ns
-                    .filter(|length_ns| *length_ns > 0)
-                    .map(|length_ns| (value, length_ns)),
-            );
+            if let Some(time) = described.time {
+                mean.add(time, value, value);
+                values.push(value);
+            }
         }
-        if order
-            .get(place + 1)
-            .is_none_or(|next| key(*next) != key(row))
-        {
+        let following = order.get(place + 1).copied();
+        next = following.map(counted);
+        let is_last = |row_after: u32| {
+            key(row_after) != key(row) || next.as_ref().is_none_or(|next| next.place != now.place)
+        };
+        if following.is_none_or(is_last) {
             computed.ends.push(place + 1);
-            computed.add(&mut minute);
+            let ts = ports.ts(minute.last as usize);
+            computed.add(&mut minute, ts, now.place.slot_ns);
         }
     }
     computed.table(ports, order)
@@ -177,44 +266,28 @@ fn has_value(column: &Column, row: usize) -> bool {
 }
 
 impl Computed {
-    /// Adds a minute and empties it.
-    fn add(&mut self, minute: &mut Minute) {
+    /// Adds a minute and empties it. `ts` is the time of its row.
+    fn add(&mut self, minute: &mut Minute, ts: u64, slot_ns: Option<u64>) {
         self.chosen.push(minute.last);
         self.records.push(minute.records);
         self.answered.push(minute.answered);
-        self.data_ns.push(minute.data_ns);
-        for ((columns, values), [name, ..]) in self
-            .rates
-            .iter_mut()
-            .zip(&mut minute.rates)
-            .zip(MINUTE_RATES)
-        {
-            let time_ns: u64 = values.iter().map(|(_, length_ns)| length_ns).sum();
-            let mean = values
-                .iter()
-                .map(|(value, length_ns)| value * *length_ns as f64)
-                .sum::<f64>()
-                / time_ns as f64;
-            values.sort_unstable_by(|(a, _), (b, _)| a.total_cmp(b));
-            let value = |place: usize| values.get(place).map_or(f64::NAN, |(value, _)| *value);
+        self.data_ns.push(minute.data.before(ts, slot_ns));
+        self.blocked_ns.push(minute.blocked.before(ts, slot_ns));
+        for (columns, (mean, values)) in self.rates.iter_mut().zip(&mut minute.rates) {
             // The archive stores six decimals.
-            let mean = if time_ns > 0 {
-                of_millionths((mean * 1e6).round() as i64)
-            } else {
-                f64::NAN
-            };
+            let rounded = |mean: f64| of_millionths((mean * 1e6).round() as i64);
+            let percentile = place_of_95(values.len());
             let found = [
-                mean,
-                value(values.len().wrapping_sub(1)),
-                value(place_of_95(values.len())),
+                mean.mean().map(rounded),
+                mean.max(),
+                (percentile < values.len())
+                    .then(|| *values.select_nth_unstable_by(percentile, f64::total_cmp).1),
             ];
             columns
                 .iter_mut()
                 .zip(found)
-                .for_each(|(column, value)| column.push(value));
-            if name == "xmit_blocked" {
-                self.blocked_ns.push((time_ns > 0).then_some(time_ns));
-            }
+                .for_each(|(column, value)| column.push(value.unwrap_or(f64::NAN)));
+            *mean = Mean::default();
             values.clear();
         }
         minute.rtts.sort_unstable();

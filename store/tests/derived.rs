@@ -70,15 +70,15 @@ fn minute_has_mean_largest_value_and_percentile_of_its_records() {
     let mut text: String = (0..100)
         .map(|second| {
             port(
-                START + second * SECOND,
+                START + (second + 1) * SECOND,
                 json!({"xmit_gbps": second, "rtt_ns": 1000 * second}),
             )
         })
         .collect();
     // The last record of the first minute has no answer, and one record describes two seconds.
     text += &port(
-        START + 59 * SECOND + 1,
-        json!({"slot": 1, "status": "timeout", "dt_ns": null, "xmit_gbps": null, "xmit_blocked": null}),
+        START + 60 * SECOND + 1,
+        json!({"status": "timeout", "dt_ns": null, "xmit_gbps": null, "xmit_blocked": null}),
     );
     text += &port(
         START + 30 * SECOND,
@@ -111,7 +111,7 @@ fn minute_has_mean_largest_value_and_percentile_of_its_records() {
         ];
         let last = |second: u64| (START + second * SECOND, START / SECOND + second);
         assert_eq!(rows.len(), 3);
-        let (ts, octets) = last(59);
+        let (ts, octets) = last(60);
         assert_eq!(
             fields(&rows[0], &names),
             [
@@ -126,7 +126,7 @@ fn minute_has_mean_largest_value_and_percentile_of_its_records() {
                 json!(octets)
             ]
         );
-        let (ts, octets) = last(99);
+        let (ts, octets) = last(100);
         assert_eq!(
             fields(&rows[1], &names),
             [
@@ -283,7 +283,8 @@ fn derived_tables_belong_to_the_records_of_their_hour() {
     let late = port(START + 300 * SECOND, json!({}));
     assert_eq!(pack(dir.path(), &late, 1000).derived.len(), 2);
     assert!(is_current());
-    assert_eq!(rows(dir.path(), TableName::PortsMinute).len(), 5);
+    // The first record is of the minute before the hour.
+    assert_eq!(rows(dir.path(), TableName::PortsMinute).len(), 6);
     // A writer that was interrupted before it wrote the derived tables.
     let path = Archive::open(dir.path())
         .unwrap()
@@ -651,7 +652,7 @@ fn rows_of_a_range_are_those_of_the_whole_row_group() {
 /// A group with a cadence is not read in the last slot of each minute.
 #[test]
 fn minute_has_the_last_reading_of_each_counter() {
-    let text: String = (0..120)
+    let text: String = (1..121)
         .map(|second| {
             let is_read = second % 10 == 3;
             let errors = if is_read { json!(second) } else { Value::Null };
@@ -671,8 +672,38 @@ fn minute_has_the_last_reading_of_each_counter() {
     assert_eq!(
         rows.iter().map(counters).collect::<Vec<_>>(),
         [
-            [Some(53), Some(START / SECOND + 59)],
-            [Some(113), Some(START / SECOND + 119)]
+            [Some(53), Some(START / SECOND + 60)],
+            [Some(113), Some(START / SECOND + 120)]
         ]
+    );
+}
+
+/// The archive has the record of two minutes as it is, and each other row has slots of one minute.
+#[test]
+fn record_that_describes_two_minutes_has_a_row() {
+    let of = |second: u64, slots: u64, gbps: u64| {
+        let rest = json!({"dt_ns": slots * SECOND, "xmit_gbps": gbps});
+        port(START + second * SECOND + SECOND / 4, rest)
+    };
+    let usual = (1..58).chain(63..=120).map(|second| of(second, 1, 2));
+    let text: String = usual.chain([of(62, 5, 7)]).collect();
+    let dir = tempfile::tempdir().unwrap();
+    pack(dir.path(), &text, 1000);
+    let row = |row: &Value| {
+        let number = |name: &str| row[name].as_u64().unwrap();
+        (
+            (number("ts") - START) / SECOND,
+            number("dt_ns") / SECOND,
+            row["xmit_gbps"].as_f64().unwrap(),
+            number("records"),
+        )
+    };
+    let rows: Vec<_> = rows(dir.path(), TableName::PortsMinute)
+        .iter()
+        .map(row)
+        .collect();
+    assert_eq!(
+        rows,
+        [(57, 57, 2.0, 57), (62, 5, 7.0, 1), (120, 58, 2.0, 58)]
     );
 }

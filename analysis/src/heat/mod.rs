@@ -12,6 +12,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use ibnet_record::slots::{counted_interval, slot_interval, whole_slots};
 use ibnet_record::{counters, is_dt_slots_field, suggest};
 use rustc_hash::FxHashMap;
 
@@ -25,7 +26,6 @@ use crate::ports::PortKey;
 use crate::rates::{Added, Rate, Readings, Slots};
 use crate::record::{Interval, Port, Record, Type};
 use crate::silence::silent_time;
-use crate::slots::{counted_interval, slot_interval, whole_slots};
 
 pub mod grid;
 mod groups;

@@ -1,10 +1,11 @@
 //! Adds many records of a port to a heat map at once.
 
+use ibnet_record::slots::{WholeSlots, interval_of_slot};
+
 use super::track::State;
 use super::{HeatMap, slot_of_columns};
 use crate::input::run::{MeasuredOver, Run};
 use crate::silence::silent_time;
-use crate::slots::{WholeSlots, interval_of_slot};
 
 impl HeatMap {
     /// Adds the values of all metrics. Every metric of the heat map must have a

@@ -5,9 +5,10 @@
 
 use std::collections::VecDeque;
 
+use ibnet_record::minute::MINUTE_NS;
+
 use super::COUNT;
 use super::frame::FULL;
-use crate::store::minutes::MINUTE_NS;
 
 /// Max number of slots with a bin of their own.
 const MOST_SLOTS: usize = 36_000;

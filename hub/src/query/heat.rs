@@ -17,8 +17,9 @@ use ibnet_analysis::metric::Metric;
 use ibnet_analysis::ports::PortKey;
 use ibnet_analysis::rates::{Added, Rate, Readings, Slots};
 use ibnet_analysis::record::{Interval, Record, Type};
-use ibnet_analysis::slots::{counted_interval, whole_slots};
 use ibnet_record::Says;
+use ibnet_record::minute::{MINUTE_NS, Mean};
+use ibnet_record::slots::{counted_interval, time_in_bins};
 use rustc_hash::FxHashMap;
 
 use crate::archive::reader;
@@ -28,7 +29,7 @@ use crate::query::error::ApiError;
 use crate::query::memory::Memory;
 use crate::state::Hub;
 use crate::store::chunk::Wanted;
-use crate::store::minutes::{self, MINUTE_NS};
+use crate::store::minutes;
 
 /// First bytes of a matrix: `IBH1`.
 const MAGIC: u32 = 0x3148_4249;
@@ -100,9 +101,7 @@ pub(crate) struct Request {
 /// The values of one port in one column.
 #[derive(Clone, Debug, Default)]
 struct Cell {
-    sum: f64,
-    time_ns: u64,
-    max: Option<f64>,
+    mean: Mean,
     /// Values of the slots, for percentiles.
     all: Vec<f64>,
     is_down: bool,
@@ -376,9 +375,7 @@ impl Row {
             let Some(cell) = self.cells.get_mut(column as usize) else {
                 continue;
             };
-            cell.sum += mean * part.length_ns() as f64;
-            cell.time_ns += part.length_ns();
-            cell.max = Some(cell.max.map_or(max, |known| known.max(max)));
+            cell.mean.add(part, mean, max);
             if self.keeps_all {
                 cell.all.push(max);
             }
@@ -397,8 +394,7 @@ impl Row {
             let Some(cell) = self.cells.get_mut(column as usize) else {
                 break;
             };
-            cell.sum += rate * part.length_ns() as f64;
-            cell.max = cell.max.map(|max| max + rate);
+            cell.mean.raise(part, rate);
         }
     }
 
@@ -430,9 +426,9 @@ impl Fold for Row {
     fn add(&mut self, record: &Record<'_>) {
         let Record::Port(port) = record else { return };
         self.slots.add(port);
-        let interval_ns = counted_interval(port.ts, port.slot, port.dt_ns, port.xmit_blocked_dt_ns)
-            .filter(|interval_ns| self.step.is_multiple_of(*interval_ns));
-        let slots = |time| whole_slots(time, interval_ns);
+        let slot_ns = counted_interval(port.ts, port.slot, port.dt_ns, port.xmit_blocked_dt_ns);
+        let step = self.step;
+        let slots = |time| time_in_bins(time, slot_ns, step);
         let Added {
             rates,
             partial,
@@ -492,8 +488,8 @@ impl Cell {
     /// Returns the number for a cell, and whether it is a lower bound.
     fn number(&mut self, join: Join, scale: f64, none: u16) -> (u16, bool) {
         let value = match join {
-            Join::Mean => (self.time_ns > 0).then(|| self.sum / self.time_ns as f64),
-            Join::Max => self.max,
+            Join::Mean => self.mean.mean(),
+            Join::Max => self.mean.max(),
             Join::P95 => percentile(&mut self.all),
         };
         let is_bound = self.is_partial || self.has_increase;
@@ -537,9 +533,14 @@ mod tests {
     #[test]
     fn cell_without_a_value_has_a_state() {
         let number = |mut cell: Cell| cell.number(Join::Max, 1.0, NO_DATA).0;
+        let of = |value: f64| {
+            let mut mean = Mean::default();
+            mean.add(Interval::new(0, 1).expect("a time"), value, value);
+            mean
+        };
         assert_eq!(
             number(Cell {
-                max: Some(0.5),
+                mean: of(0.5),
                 is_silent: true,
                 ..Cell::default()
             }),
@@ -577,7 +578,7 @@ mod tests {
         );
         assert_eq!(
             number(Cell {
-                max: Some(0.0),
+                mean: of(0.0),
                 is_partial: true,
                 ..Cell::default()
             }),

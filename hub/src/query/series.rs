@@ -2,8 +2,9 @@
 //!
 //! A value has the time of the end of its interval. A record without the value gives a null, so a
 //! gap stays a gap. With a step, the values of a step are joined: the mean of a rate or a share,
-//! weighted by time, and the last value of a counter. For the time before the oldest record, the
-//! means of the minutes are used.
+//! weighted by time, and the last value of a counter. Steps of whole slots have the values of their
+//! slots, as the columns of a heat map have. For the time before the oldest record, the means of the
+//! minutes are used.
 
 use ibnet_analysis::input::Fold;
 use ibnet_analysis::input::memory::{REACH_NS, fold_port};
@@ -11,6 +12,8 @@ use ibnet_analysis::metric::Metric;
 use ibnet_analysis::ports::PortKey;
 use ibnet_analysis::rates::{Added, Rate, Readings, Slots};
 use ibnet_analysis::record::{Interval, Port, Record, Type, Value};
+use ibnet_record::minute::{MINUTE_NS, Mean};
+use ibnet_record::slots::{counted_interval, time_in_bins};
 use serde::Serialize;
 
 use crate::archive::reader::{self, OfPort};
@@ -18,7 +21,7 @@ use crate::query::error::{ApiError, wrong};
 use crate::query::memory::Memory;
 use crate::state::Hub;
 use crate::store::chunk::Wanted;
-use crate::store::minutes::{self, MINUTE_NS};
+use crate::store::minutes;
 
 /// Largest number of values in an answer.
 pub(crate) const MOST_VALUES: usize = 1_000_000;
@@ -110,6 +113,8 @@ struct Sample {
     time: Interval,
     value: Option<Number>,
     state: Option<State>,
+    /// Time between two slots, if the record shows it.
+    slot_ns: Option<u64>,
 }
 
 impl Sample {
@@ -296,16 +301,19 @@ fn series(
     let olds = old.iter().filter_map(|(time, value)| {
         value.map(|(mean, max)| (*time, Some((mean, max)), None, None))
     });
-    let news = samples.iter().map(|Sample { time, value, state }| {
-        (
-            *time,
-            value.map(|value| (value.value(), value.value())),
-            *value,
-            *state,
-        )
+    let news = samples.iter().filter_map(|sample| {
+        // Bins begin at `from`.
+        let slot_ns = sample
+            .slot_ns
+            .filter(|slot_ns| from.is_multiple_of(*slot_ns));
+        Some((
+            time_in_bins(sample.time, slot_ns, step)?,
+            sample.value.map(|value| (value.value(), value.value())),
+            sample.value,
+            sample.state,
+        ))
     });
     for (time, value, number, state) in olds.chain(news) {
-        // Bins begin at `from`.
         let Some(time) = time.within(from, to) else {
             continue;
         };
@@ -318,9 +326,7 @@ fn series(
             };
             bin.state = bin.state.max(state.filter(|_| !is_counter));
             if let Some((mean, max)) = value {
-                bin.sum += mean * part.length_ns() as f64;
-                bin.time_ns += part.length_ns();
-                bin.max = Some(bin.max.map_or(max, |known| known.max(max)));
+                bin.mean.add(part, mean, max);
             }
         }
         if let Some(bin) = bins
@@ -337,7 +343,7 @@ fn series(
         if is_counter {
             bin.last
         } else {
-            (bin.time_ns > 0).then(|| Number::Real(bin.sum / bin.time_ns as f64))
+            bin.mean.mean().map(Number::Real)
         }
     };
     let (v, state) = bins.iter().map(|bin| stated(mean(bin), bin.state)).unzip();
@@ -348,7 +354,7 @@ fn series(
         v,
         max: (!is_counter).then(|| {
             bins.iter()
-                .map(|bin| stated(bin.max.map(Number::Real), bin.state).0)
+                .map(|bin| stated(bin.mean.max().map(Number::Real), bin.state).0)
                 .collect()
         }),
         state: some(state),
@@ -373,9 +379,7 @@ fn some(states: Vec<Option<State>>) -> Option<Vec<Option<State>>> {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct StepBin {
-    sum: f64,
-    time_ns: u64,
-    max: Option<f64>,
+    mean: Mean,
     last: Option<Number>,
     state: Option<State>,
 }
@@ -408,13 +412,19 @@ impl Fold for Samples {
         // The last step needs the record after the range, whose time begins in the range.
         let is_near = |time: &Interval| time.to() >= from && time.from() <= to;
         let before = || Interval::new(port.ts.saturating_sub(1), port.ts);
+        let slot_ns = counted_interval(port.ts, port.slot, port.dt_ns, port.xmit_blocked_dt_ns);
         for ((metric, readings), samples) in self.metrics.iter_mut().zip(&mut self.samples) {
             if metric.counters().is_empty() || metric.form == As::Total {
-                let (time, value, state) = metric.sample(port);
+                let (time, value, state) = metric.sample(port, slot_ns);
+                if time.is_none() && metric.counters().is_empty() && value.is_some() {
+                    // Another sampler describes the time.
+                    continue;
+                }
                 samples.extend(time.or_else(before).filter(is_near).map(|time| Sample {
                     time,
                     value,
                     state,
+                    slot_ns,
                 }));
                 continue;
             }
@@ -430,6 +440,7 @@ impl Fold for Samples {
                     time,
                     value: None,
                     state: None,
+                    slot_ns,
                 }));
             }
             for Rate {
@@ -446,6 +457,7 @@ impl Fold for Samples {
                         time,
                         value: Some(Number::Real(per_second)),
                         state: None,
+                        slot_ns,
                     });
                 }
             }
@@ -479,10 +491,16 @@ fn overlapping(samples: &mut [Sample], time: Interval) -> impl Iterator<Item = &
 
 impl SeriesMetric {
     /// Returns the value of a record that needs no other record, with the time that it describes.
-    fn sample(&self, port: &Port<'_>) -> (Option<Interval>, Option<Number>, Option<State>) {
+    fn sample(
+        &self,
+        port: &Port<'_>,
+        slot_ns: Option<u64>,
+    ) -> (Option<Interval>, Option<Number>, Option<State>) {
         if self.counters().is_empty() {
-            let round_trip = Interval::ending_at(port.ts, Some(port.rtt_ns.max(1)));
-            let time = round_trip.and_then(|round_trip| self.metric.time(port, round_trip));
+            // A round-trip time stands for a slot.
+            let slot_before =
+                Interval::ending_at(port.ts, Some(slot_ns.unwrap_or(port.rtt_ns).max(1)));
+            let time = slot_before.and_then(|time| self.metric.time(port, time));
             return (time, self.metric.value(port).map(Number::Real), None);
         }
         let is_full = self.counters().iter().any(|name| port.is_saturated(name));

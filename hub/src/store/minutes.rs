@@ -1,19 +1,18 @@
 //! Means and maxima of each minute, for the time before the full records.
 //!
-//! The rates of a record count in each minute that its interval overlaps, weighted by the time of
-//! the overlap. A minute is complete one minute after its end, when the last records had no part in
-//! it. It is then written, and later records do not change it. Minutes are written in any order,
-//! because records can be late and the clock of a sampler can be set back. After a step back, the
-//! minutes of the time that has not come yet are dropped, so that they do not hide the right ones.
-//! So are those that have values of before and after the step.
+//! The rates of a record count in the minutes of its slots, as in the archive: see
+//! [`ibnet_record::minute`]. A minute is complete one minute after its end, when the last records
+//! had no part in it. It is then written, and later records do not change it. Minutes are written
+//! in any order, because records can be late and the clock of a sampler can be set back. After a
+//! step back, the minutes of the time that has not come yet are dropped, so that they do not hide
+//! the right ones. So are those that have values of before and after the step.
 
 use ibnet_analysis::record::{Interval, Port};
+use ibnet_record::minute::{MINUTE_NS, Mean, in_minutes};
+use ibnet_record::slots::counted_interval;
 
 use super::column::{Order, code_of, value_of};
 use super::table::{Key, Packed, Table};
-
-/// Length of a minute in nanoseconds.
-pub(crate) const MINUTE_NS: u64 = 60_000_000_000;
 
 /// Metrics that are kept, in the order of [`Minute::values`].
 pub(crate) const METRICS: [&str; 5] = [
@@ -45,20 +44,13 @@ pub(crate) struct Minute {
     pub(crate) values: [Option<(f64, f64)>; METRICS.len()],
 }
 
-#[derive(Clone, Copy, Debug, Default)]
-struct Sum {
-    sum: f64,
-    time_ns: u64,
-    max: f64,
-    /// Largest end of a part.
-    end: u64,
-}
-
-/// A minute that is not complete: the sums of the primary and of the secondary sampler.
+/// A minute that is not complete: the means of the primary and of the secondary sampler.
 #[derive(Clone, Debug)]
 struct OpenMinute {
     number: u64,
-    sums: [[Sum; METRICS.len()]; 2],
+    means: [[Mean; METRICS.len()]; 2],
+    /// Largest end of a part for each of the means.
+    ends: [[u64; METRICS.len()]; 2],
     /// Number of the last record with a part in it.
     heard: u64,
     /// Whether a part does not end after those before it.
@@ -118,10 +110,14 @@ impl Minutes {
             port.xmit_utilization,
             port.rcv_utilization,
         ];
+        let slot_ns = counted_interval(port.ts, port.slot, port.dt_ns, port.xmit_blocked_dt_ns);
+        let counted = |time: Interval| in_minutes(time, slot_ns);
+        let time = port.time.and_then(counted);
         for (metric, value) in data.into_iter().enumerate() {
-            self.add_value(role, metric, value, port.time);
+            self.add_value(role, metric, value, time);
         }
-        self.add_value(role, data.len(), port.xmit_blocked, port.blocked_time);
+        let blocked_time = port.blocked_time.and_then(counted);
+        self.add_value(role, data.len(), port.xmit_blocked, blocked_time);
         let complete = (port.ts / MINUTE_NS).saturating_sub(1);
         while let Some(place) = self.due(complete) {
             let minute = self.open.remove(place);
@@ -168,7 +164,8 @@ impl Minutes {
                         place,
                         OpenMinute {
                             number,
-                            sums: Default::default(),
+                            means: Default::default(),
+                            ends: Default::default(),
                             heard: 0,
                             goes_back: false,
                         },
@@ -178,12 +175,10 @@ impl Minutes {
             };
             let minute = &mut self.open[place];
             minute.heard = self.records;
-            let sum = &mut minute.sums[role][metric];
-            minute.goes_back |= part.to() <= sum.end;
-            sum.end = sum.end.max(part.to());
-            sum.sum += value * part.length_ns() as f64;
-            sum.time_ns += part.length_ns();
-            sum.max = sum.max.max(value);
+            let end = &mut minute.ends[role][metric];
+            minute.goes_back |= part.to() <= *end;
+            *end = part.to().max(*end);
+            minute.means[role][metric].add(part, value, value);
         }
     }
 
@@ -357,12 +352,12 @@ impl OpenMinute {
     /// Returns the values of the primary sampler. The secondary sampler fills in where the primary
     /// has none.
     fn finish(&self) -> Minute {
-        let mean = |sum: &Sum| (sum.time_ns > 0).then(|| (sum.sum / sum.time_ns as f64, sum.max));
-        let [primary, secondary] = &self.sums;
+        let of = |mean: &Mean| mean.mean().zip(mean.max());
+        let [primary, secondary] = &self.means;
         Minute {
             number: self.number,
             values: std::array::from_fn(|metric| {
-                mean(&primary[metric]).or_else(|| mean(&secondary[metric]))
+                of(&primary[metric]).or_else(|| of(&secondary[metric]))
             }),
         }
     }

@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use ibnet_analysis::ports::PortKey;
 use ibnet_analysis::record::{Port, Record};
+use ibnet_record::minute::MINUTE_NS;
 use ibnet_record::types::{Guid, PortNum};
 use rustc_hash::FxHashMap;
 
@@ -306,7 +307,7 @@ impl Store {
                 break;
             };
             // One more hour at a time until the limit is kept. The current hour is not compact yet.
-            before = before.max(oldest).saturating_add(60 * minutes::MINUTE_NS);
+            before = before.max(oldest).saturating_add(60 * MINUTE_NS);
         }
         self.forget_silent_ports();
     }

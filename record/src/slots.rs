@@ -1,6 +1,7 @@
-//! Slots: the time between two of them, and those for which a value stands in a picture.
+//! Slots: the time between two of them, and those for which a value stands in columns of time.
 
-use crate::record::{Interval, Port};
+use super::interval::Interval;
+use super::reader::Port;
 
 const DAY: u64 = 86_400_000_000_000;
 
@@ -18,25 +19,36 @@ pub fn whole_slots(time: Interval, interval_ns: Option<u64>) -> Option<Interval>
     WholeSlots::new(interval_ns).of(time)
 }
 
+/// Returns the time for which a value counts in bins of this length: the slots of
+/// [`whole_slots`] if the bins consist of whole slots, else the time itself.
+pub fn time_in_bins(time: Interval, slot_ns: Option<u64>, bin_ns: u64) -> Option<Interval> {
+    whole_slots(
+        time,
+        slot_ns.filter(|slot_ns| bin_ns.is_multiple_of(*slot_ns)),
+    )
+}
+
 /// Finds the slots of many values: see [`whole_slots`]. Most values are in the slot of the value
 /// before or in the next one, so nearly none needs a division.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct WholeSlots {
+pub struct WholeSlots {
     interval_ns: Option<u64>,
     /// Start of the last slot.
     start: u64,
 }
 
 impl WholeSlots {
-    pub(crate) const fn new(interval_ns: Option<u64>) -> Self {
+    /// Creates a finder for slots of this length.
+    pub const fn new(interval_ns: Option<u64>) -> Self {
         Self {
             interval_ns,
             start: 0,
         }
     }
 
+    /// Returns the slots of a time, as [`whole_slots`] does.
     #[inline]
-    pub(crate) fn of(&mut self, time: Interval) -> Option<Interval> {
+    pub fn of(&mut self, time: Interval) -> Option<Interval> {
         match self.interval_ns {
             Some(interval_ns) if time.length_ns() > 1 => {
                 let from = self.begun(time.from(), interval_ns);
@@ -62,12 +74,12 @@ impl WholeSlots {
 }
 
 /// Returns the time between two slots, in nanoseconds, or 0 if it is unknown.
-pub(crate) fn slot_interval(port: &Port<'_>) -> u64 {
+pub fn slot_interval(port: &Port<'_>) -> u64 {
     interval_of_slot(port.ts, port.slot, port.dt_ns, port.xmit_blocked_dt_ns)
 }
 
 /// Returns the time between two slots, in nanoseconds, or 0 if it is unknown.
-pub(crate) fn interval_of_slot(
+pub fn interval_of_slot(
     ts: u64,
     slot: u64,
     dt_ns: Option<u64>,
@@ -89,11 +101,12 @@ pub fn counted_interval(
     interval_by_slot(ts, slot, described)
 }
 
-/// Returns the time between two slots in nanoseconds, by the time and the slot of a record. `ts` can be
-/// wrong by `inexact_ns`. `None` if the slots do not count from 1970.
+/// Returns the time between two slots in nanoseconds, by the time and the slot of a record. `ts`
+/// can be wrong by `inexact_ns`. `None` if the slots do not count from 1970.
 ///
-/// The number of a slot is its start divided by this time. So `ts` divided by the slot number is slightly
-/// more than this time. The time between slots is a round number, so rounding removes the difference.
+/// The number of a slot is its start divided by this time. So `ts` divided by the slot number is
+/// slightly more than this time. The time between slots is a round number, so rounding removes the
+/// difference.
 pub fn interval_by_slot(ts: u64, slot: u64, inexact_ns: u64) -> Option<u64> {
     let about = ts.checked_div(slot).unwrap_or(0);
     let unit = [(5_000_000_000, 1_000), (100_000_000_000, 1_000_000)]
@@ -102,8 +115,8 @@ pub fn interval_by_slot(ts: u64, slot: u64, inexact_ns: u64) -> Option<u64> {
         .map_or(1_000_000_000, |(_, unit)| *unit);
     let interval = about.saturating_add(unit / 2) / unit * unit;
     let start = slot.saturating_mul(interval);
-    // A sampler that stopped within the slot makes `ts` later by any time. The quotient is exact enough
-    // as long as this is a small share of `ts`.
+    // A sampler that stopped within the slot makes `ts` later by any time. The quotient is exact
+    // enough as long as this is a small share of `ts`.
     let is_near = ts.abs_diff(start)
         < interval
             .saturating_mul(2)
