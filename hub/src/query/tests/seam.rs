@@ -38,6 +38,7 @@ fn answers(hub: &Hub) -> Vec<Answer> {
                     (As::Rate, None),
                     (As::Total, Some(10 * SECOND)),
                     (As::Rate, Some(10 * SECOND)),
+                    (As::Total, Some(60 * SECOND)),
                 ] {
                     let values = find(hub, key, metric, form, step).to_string();
                     answers.push((
