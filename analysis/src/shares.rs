@@ -4,9 +4,9 @@
 use rustc_hash::FxHashMap;
 
 use crate::input::Fold;
-use crate::input::run::{MeasuredOver, Run};
+use crate::input::run::{Measured, Run};
 use crate::ports::PortKey;
-use crate::record::{Interval, Port, Record, Type};
+use crate::record::{Interval, Record, Type};
 use crate::stat::Stat;
 
 /// Number of steps of a distribution from 0 to 1. So percentiles are rounded to 0.1 %.
@@ -62,10 +62,8 @@ impl Fold for Distributions {
 
     fn add_run(&mut self, run: &Run<'_>) {
         if self.is_used {
-            self.by_port
-                .entry(run.port().key())
-                .or_default()
-                .add_run(run);
+            let shares = self.by_port.entry(run.port().key()).or_default();
+            run.measured().for_each(|measured| shares.add(&measured));
         }
     }
 
@@ -74,9 +72,9 @@ impl Fold for Distributions {
             && self.is_used
         {
             self.by_port
-                .entry((port.guid, port.port))
+                .entry(port.key())
                 .or_default()
-                .add(port);
+                .add(&Measured::of(port));
         }
     }
 
@@ -109,8 +107,8 @@ pub struct Shares {
 impl Shares {
     /// Adds the share of this time. Shares are usually from 0 to 1; shares up to 65 are stored
     /// correctly.
-    fn add(&mut self, share: Option<f64>, time: Option<Interval>) {
-        if let (Some(share), Some(time)) = (share.filter(|share| share.is_finite()), time) {
+    fn add(&mut self, share: f64, time: Option<Interval>) {
+        if let Some(time) = time.filter(|_| share.is_finite()) {
             // The conversion saturates.
             self.add_step((share * STEPS).round() as u16, time.length_ns());
         }
@@ -146,34 +144,12 @@ impl Shares {
 }
 
 impl PortShares {
-    fn add(&mut self, port: &Port<'_>) {
-        self.xmit_utilization.add(port.xmit_utilization, port.time);
-        self.rcv_utilization.add(port.rcv_utilization, port.time);
-        self.blocked.add(port.xmit_blocked, port.blocked_time);
-    }
-
-    /// Adds many records, as [`add`](Self::add) does for each of them.
-    fn add_run(&mut self, run: &Run<'_>) {
-        let columns = [
-            (
-                &mut self.xmit_utilization,
-                "xmit_utilization",
-                MeasuredOver::Data,
-            ),
-            (
-                &mut self.rcv_utilization,
-                "rcv_utilization",
-                MeasuredOver::Data,
-            ),
-            (&mut self.blocked, "xmit_blocked", MeasuredOver::Blocked),
-        ];
-        for (shares, field, over) in columns {
-            let Some(values) = run.values(field) else {
-                continue;
-            };
-            run.rows()
-                .for_each(|row| shares.add(Some(values[row]), run.time(row, over)));
-        }
+    #[inline]
+    fn add(&mut self, measured: &Measured) {
+        let ([data, blocked], [.., xmit, rcv]) = (measured.times, measured.data);
+        self.xmit_utilization.add(xmit, data);
+        self.rcv_utilization.add(rcv, data);
+        self.blocked.add(measured.blocked, blocked);
     }
 
     fn merge(&mut self, later: Self) {
@@ -191,7 +167,7 @@ mod tests {
         let mut shares = Shares::default();
         values
             .iter()
-            .for_each(|(share, time)| shares.add(Some(*share), Interval::new(0, *time)));
+            .for_each(|(share, time)| shares.add(*share, Interval::new(0, *time)));
         shares
     }
 

@@ -7,9 +7,8 @@
 //! the whole range. If the counter was reset between the two readings, the value at the edge is
 //! that of the earlier reading.
 
-use super::run::Run;
+use super::run::{DATA_COUNTERS, Run};
 use super::selection::Selection;
-use crate::ports::DATA_COUNTERS;
 use crate::rates::{LastReading, Slots};
 use crate::record::{Interval, Port, Record, Value};
 

@@ -3,6 +3,7 @@
 //! Most records of an archive need no merging: a port has one sampler, and only the numbers change
 //! from slot to slot. A fold that takes such records as columns does not build each record.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 
 use ibnet_record::types::{Guid, PortNum};
@@ -37,7 +38,80 @@ pub struct Run<'a> {
     /// `xmit_blocked_dt_ns` of all rows.
     blocked_ns: Option<&'a Integers>,
     times: [Time<'a>; 2],
+    rates: [Option<&'a [f64]>; 5],
+    octets: [Option<&'a Integers>; 2],
+    sampler: u64,
 }
+
+/// What a record measured. A fold that needs nothing else has one body for single records and for
+/// runs.
+#[derive(Clone, Copy, Debug)]
+pub struct Measured {
+    /// Time of the record in nanoseconds since 1970.
+    pub ts: u64,
+    /// Slot.
+    pub slot: u64,
+    /// Number of the sampler. 0 at an edge, where the values are between those of two readings.
+    pub sampler: u64,
+    /// Longest time from the reading of the device to `ts`.
+    pub rtt_ns: u64,
+    /// The times by [`MeasuredOver`].
+    pub times: [Option<Interval>; 2],
+    /// Data sent and received in Gb/s, then as shares of the data rate of the link. A NaN means that
+    /// the record has no value.
+    pub data: [f64; 4],
+    /// Share of the time in which the port was blocked, or NaN.
+    pub blocked: f64,
+    /// Octets sent and received, if they were read.
+    pub octets: [Option<u64>; 2],
+}
+
+impl Measured {
+    /// Returns what a record measured.
+    pub fn of(port: &Port<'_>) -> Self {
+        // A value at an edge has been interpolated between two readings, of which one may be late.
+        let (rtt_ns, sampler) = if port.is_edge {
+            (u64::MAX, 0)
+        } else {
+            (port.rtt_ns, number_of(&port.sampler))
+        };
+        let data = [
+            port.xmit_gbps,
+            port.rcv_gbps,
+            port.xmit_utilization,
+            port.rcv_utilization,
+        ];
+        Self {
+            ts: port.ts,
+            slot: port.slot,
+            sampler,
+            rtt_ns,
+            times: [port.time, port.blocked_time],
+            data: data.map(|rate| rate.unwrap_or(f64::NAN)),
+            blocked: port.xmit_blocked.unwrap_or(f64::NAN),
+            octets: DATA_COUNTERS.map(|name| port.counter(name)),
+        }
+    }
+}
+
+/// Returns a number that stands for the name of a sampler.
+fn number_of(sampler: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    sampler.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// The counters of octets: sent and received.
+pub const DATA_COUNTERS: [&str; 2] = ["port_xmit_data_bytes", "port_rcv_data_bytes"];
+
+/// The fields of [`Measured::data`] and [`Measured::blocked`].
+const RATES: [&str; 5] = [
+    "xmit_gbps",
+    "rcv_gbps",
+    "xmit_utilization",
+    "rcv_utilization",
+    "xmit_blocked",
+];
 
 /// The lengths of the times that the records describe.
 #[derive(Clone, Copy, Debug)]
@@ -219,10 +293,11 @@ impl<'a> Run<'a> {
         if rows.is_empty() {
             return None;
         }
+        let rates = RATES.map(|name| of.floats(name));
         let (lengths, blocked_ns) = (of.integers("dt_ns"), of.integers("xmit_blocked_dt_ns"));
         let times = [
             Time::of_data(lengths),
-            Time::of_blocked(of.floats("xmit_blocked"), rows.clone(), blocked_ns, lengths),
+            Time::of_blocked(rates[4], rows.clone(), blocked_ns, lengths),
         ];
         let run = Self {
             of,
@@ -233,6 +308,9 @@ impl<'a> Run<'a> {
             rtt_ns: of.integers("rtt_ns"),
             blocked_ns,
             times,
+            rates,
+            octets: DATA_COUNTERS.map(|name| of.integers(name)),
+            sampler: number_of(&port.sampler),
         };
         let ends = run.check(selection)?;
         Some((run, ends))
@@ -240,21 +318,20 @@ impl<'a> Run<'a> {
 
     /// Checks all records. Returns `None` if one of them needs the merging of single records.
     fn check(&self, selection: &Selection) -> Option<Ends> {
-        let Self { of, rows, port, .. } = self;
-        let all = |name: &str, most: f64| {
+        const MOST: [f64; 5] = [
+            limits::GBPS,
+            limits::GBPS,
+            limits::UTILIZATION,
+            limits::UTILIZATION,
+            1.0,
+        ];
+        let Self { rows, port, .. } = self;
+        let is_malformed = self.rates.iter().zip(MOST).any(|(values, most)| {
             // A NaN means that the record has no value. It is neither less nor more.
             let is_outside = |value: &f64| *value < 0.0 || *value > most;
-            of.floats(name)
-                .is_none_or(|values| !any(&values[rows.clone()], is_outside))
-        };
-        let is_measurable = ["xmit_gbps", "rcv_gbps"]
-            .into_iter()
-            .all(|name| all(name, limits::GBPS))
-            && ["xmit_utilization", "rcv_utilization"]
-                .into_iter()
-                .all(|name| all(name, limits::UTILIZATION))
-            && all("xmit_blocked", 1.0);
-        if !is_measurable {
+            values.is_some_and(|values| any(&values[rows.clone()], is_outside))
+        });
+        if is_malformed {
             return None;
         }
         let ts = &self.ts[rows.clone()];
@@ -356,6 +433,26 @@ impl<'a> Run<'a> {
     /// Returns the sum of the round-trip times of a record. 0 if the fold uses no counters.
     pub fn rtt_ns(&self, row: usize) -> u64 {
         self.rtt_ns.and_then(|rtt_ns| rtt_ns.get(row)).unwrap_or(0)
+    }
+
+    /// Returns what each record measured.
+    #[inline]
+    pub fn measured(&self) -> impl ExactSizeIterator<Item = Measured> {
+        self.rows().map(|row| {
+            let [a, b, c, d, blocked] = self
+                .rates
+                .map(|column| column.map_or(f64::NAN, |column| column[row]));
+            Measured {
+                ts: self.ts(row),
+                slot: self.slot(row),
+                sampler: self.sampler,
+                rtt_ns: self.rtt_ns(row),
+                times: [MeasuredOver::Data, MeasuredOver::Blocked].map(|over| self.time(row, over)),
+                data: [a, b, c, d],
+                blocked,
+                octets: self.octets.map(|column| column?.get(row)),
+            }
+        })
     }
 
     /// Returns a counter by the numbers of the records. Returns `None` if no record has the counter, or

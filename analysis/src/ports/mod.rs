@@ -14,6 +14,7 @@ use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use crate::input::Fold;
+pub use crate::input::run::DATA_COUNTERS;
 use crate::input::run::Run;
 use crate::record::{Event, Port, Record, Type, Value};
 
@@ -30,9 +31,6 @@ use self::checkpoints::Checkpoints;
 
 /// GUID of the device, and number of the port.
 pub type PortKey = (Guid, PortNum);
-
-/// The byte counters: sent and received.
-pub const DATA_COUNTERS: [&str; 2] = ["port_xmit_data_bytes", "port_rcv_data_bytes"];
 
 /// A port in the rows of the JSON output. Its text form is `leaf01 port 3`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
