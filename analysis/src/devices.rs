@@ -141,14 +141,10 @@ impl Fold for Devices {
         let until = run
             .rows()
             .max_by_key(|row| answered_until(run.ts(*row), run.lengths_ns(*row).0));
-        let last = run.rows().next_back();
-        [until, last]
+        until
             .into_iter()
-            .flatten()
             .for_each(|row| evidence.add(&run.record(row)));
-        if let Some(port) = evidence.ports.get_mut(&run.port().port) {
-            port.peer = run.last_peer().or(port.peer);
-        }
+        evidence.add(&run.last());
     }
 
     fn add(&mut self, record: &Record<'_>) {

@@ -647,7 +647,7 @@ impl Fold for HeatMap {
             self.fit(interval_ns);
         }
         let row = self.row(port);
-        let Some(silent) = silent_time(self.rows[row].last_ts, port) else {
+        let Some(silent) = silent_time(self.rows[row].last_ts, port.ts, interval_ns) else {
             return;
         };
         let slot_ns = slot_of_columns(port.ts, port.slot, port.dt_ns, port.xmit_blocked_dt_ns);

@@ -53,12 +53,12 @@ impl HeatMap {
             if let Some((value, time)) = value {
                 self.put_slots(row, metric, slot_ns, time, State::Value(value));
             } else {
-                let port = run.record(next);
-                if let Some(time) = port
-                    .time
-                    .or_else(|| silent_time(self.rows[row].last_ts, &port))
+                let state = State::without_value(run.port());
+                if let Some(time) = run
+                    .time(next, MeasuredOver::Data)
+                    .or_else(|| silent_time(self.rows[row].last_ts, run.ts(next), interval_ns))
                 {
-                    self.put_slots(row, metric, slot_ns, time, State::without_value(&port));
+                    self.put_slots(row, metric, slot_ns, time, state);
                 }
             }
             self.rows[row].last_ts = Some(run.ts(next));

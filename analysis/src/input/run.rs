@@ -6,7 +6,8 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 
-use ibnet_record::types::{Guid, PortNum};
+use ibnet_record::slots::interval_of_slot;
+use ibnet_record::types::PortNum;
 use ibnet_store::column::Integers;
 
 use super::rows::PortRows;
@@ -55,6 +56,8 @@ pub struct Measured {
     pub sampler: u64,
     /// Longest time from the reading of the device to `ts`.
     pub rtt_ns: u64,
+    /// `dt_ns` and `xmit_blocked_dt_ns` of the record.
+    pub lengths_ns: (Option<u64>, Option<u64>),
     /// The times by [`MeasuredOver`].
     pub times: [Option<Interval>; 2],
     /// Data sent and received in Gb/s, then as shares of the data rate of the link. A NaN means that
@@ -86,11 +89,17 @@ impl Measured {
             slot: port.slot,
             sampler,
             rtt_ns,
+            lengths_ns: (port.dt_ns, port.xmit_blocked_dt_ns),
             times: [port.time, port.blocked_time],
             data: data.map(|rate| rate.unwrap_or(f64::NAN)),
             blocked: port.xmit_blocked.unwrap_or(f64::NAN),
             octets: DATA_COUNTERS.map(|name| port.counter(name)),
         }
+    }
+
+    /// Returns the time between two slots, in nanoseconds, or 0 if it is unknown.
+    pub(crate) fn slot_interval(&self) -> u64 {
+        interval_of_slot(self.ts, self.slot, self.lengths_ns.0, self.lengths_ns.1)
     }
 }
 
@@ -430,11 +439,6 @@ impl<'a> Run<'a> {
         self.of.floats(field)
     }
 
-    /// Returns the sum of the round-trip times of a record. 0 if the fold uses no counters.
-    pub fn rtt_ns(&self, row: usize) -> u64 {
-        self.rtt_ns.and_then(|rtt_ns| rtt_ns.get(row)).unwrap_or(0)
-    }
-
     /// Returns what each record measured.
     #[inline]
     pub fn measured(&self) -> impl ExactSizeIterator<Item = Measured> {
@@ -446,7 +450,8 @@ impl<'a> Run<'a> {
                 ts: self.ts(row),
                 slot: self.slot(row),
                 sampler: self.sampler,
-                rtt_ns: self.rtt_ns(row),
+                rtt_ns: self.rtt_ns.and_then(|rtt_ns| rtt_ns.get(row)).unwrap_or(0),
+                lengths_ns: self.lengths_ns(row),
                 times: [MeasuredOver::Data, MeasuredOver::Blocked].map(|over| self.time(row, over)),
                 data: [a, b, c, d],
                 blocked,
@@ -468,6 +473,7 @@ impl<'a> Run<'a> {
     }
 
     /// Returns `dt_ns` and `xmit_blocked_dt_ns` of a record.
+    #[inline]
     pub fn lengths_ns(&self, row: usize) -> (Option<u64>, Option<u64>) {
         let of_blocked = self.blocked_ns.and_then(|lengths| lengths.get(row));
         (
@@ -476,15 +482,13 @@ impl<'a> Run<'a> {
         )
     }
 
-    /// Returns the peer of the last record that has one.
-    pub fn last_peer(&self) -> Option<(Guid, PortNum)> {
+    /// Returns the last record, with the peer of the last one that has a peer.
+    pub fn last(&self) -> Port<'a> {
+        let mut last = self.record(self.rows.end - 1);
         // The GUID is a text, so it is equal in all records.
-        let guid = self.port.peer_guid?;
         let number = |row: usize| u8::try_from(self.of.integers("peer_port")?.get(row)?).ok();
-        self.rows()
-            .rev()
-            .find_map(number)
-            .map(|number| (guid, PortNum(number)))
+        last.peer_port = self.rows().rev().find_map(number).map(PortNum);
+        last
     }
 
     /// Returns a record as [`Fold::add`](super::Fold::add) gets it.

@@ -2,8 +2,8 @@
 //! there are too many bins, their length is doubled (2 s, 4 s, ...).
 
 use super::Mean;
-use crate::input::run::{MeasuredOver, Run};
-use crate::record::{Interval, Port};
+use crate::input::run::Measured;
+use crate::record::Interval;
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -32,67 +32,6 @@ pub struct TimeBin {
     pub blocked: Mean,
     /// Whether the link was down in a part of the bin.
     pub has_down: bool,
-}
-
-/// The rates of a record. A NaN means that the record has no value.
-#[derive(Clone, Copy)]
-struct Rates {
-    /// Sent and received in Gb/s, then both as shares of the data rate of the link.
-    data: [f64; 4],
-    blocked: f64,
-}
-
-impl Rates {
-    fn of(port: &Port<'_>) -> Self {
-        let data = [
-            port.xmit_gbps,
-            port.rcv_gbps,
-            port.xmit_utilization,
-            port.rcv_utilization,
-        ];
-        Self {
-            data: data.map(|rate| rate.unwrap_or(f64::NAN)),
-            blocked: port.xmit_blocked.unwrap_or(f64::NAN),
-        }
-    }
-}
-
-/// The rates of many records as columns.
-pub(super) struct RateColumns<'r, 'a> {
-    run: &'r Run<'a>,
-    data: [Option<&'a [f64]>; 4],
-    blocked: Option<&'a [f64]>,
-}
-
-impl<'r, 'a> RateColumns<'r, 'a> {
-    pub(super) fn of(run: &'r Run<'a>) -> Self {
-        let data = [
-            "xmit_gbps",
-            "rcv_gbps",
-            "xmit_utilization",
-            "rcv_utilization",
-        ]
-        .map(|field| run.values(field));
-        Self {
-            run,
-            data,
-            blocked: run.values("xmit_blocked"),
-        }
-    }
-
-    /// Returns the rates of a record, and the times of the data rates and of the blocked share.
-    #[inline]
-    fn at(&self, row: usize) -> (Rates, [Option<Interval>; 2]) {
-        let rate = |column: Option<&[f64]>| column.map_or(f64::NAN, |column| column[row]);
-        let rates = Rates {
-            data: self.data.map(rate),
-            blocked: rate(self.blocked),
-        };
-        (
-            rates,
-            [MeasuredOver::Data, MeasuredOver::Blocked].map(|over| self.run.time(row, over)),
-        )
-    }
 }
 
 impl TimeBins {
@@ -132,11 +71,11 @@ impl TimeBins {
     }
 
     /// Adds the rates of a record to all bins that overlap its time.
-    pub(super) fn add(&mut self, port: &Port<'_>) {
-        if self.most == 0 {
-            return;
+    #[inline]
+    pub(super) fn add(&mut self, measured: &Measured) {
+        if self.most > 0 && !self.add_to_last(measured) {
+            self.add_rates(measured);
         }
-        self.add_rates(&Rates::of(port), [port.time, port.blocked_time]);
     }
 
     /// Adds a time in which the link was down.
@@ -146,23 +85,10 @@ impl TimeBins {
         }
     }
 
-    /// Adds the rates of many records, as [`add`](Self::add) does for each of them.
-    pub(super) fn add_run(&mut self, columns: &RateColumns<'_, '_>) {
-        if self.most == 0 {
-            return;
-        }
-        for row in columns.run.rows() {
-            let (rates, times) = columns.at(row);
-            if !self.add_to_last(&rates, times) {
-                self.add_rates(&rates, times);
-            }
-        }
-    }
-
-    /// Fast path for most records of a run: adds the rates of a record if its time lies in the
-    /// last bin, or in the last one and a new one after it. Otherwise changes nothing and returns
-    /// false.
-    fn add_to_last(&mut self, rates: &Rates, times: [Option<Interval>; 2]) -> bool {
+    /// Fast path for most records: adds the rates of a record if its time lies in the last bin, or in
+    /// the last one and a new one after it. Otherwise changes nothing and returns false.
+    fn add_to_last(&mut self, rates: &Measured) -> bool {
+        let times = rates.times;
         let (width_ns, most, count) = (self.width_ns(), self.most, self.bins.len());
         let Some((number, last)) = self.bins.last_mut() else {
             return false;
@@ -196,7 +122,8 @@ impl TimeBins {
         true
     }
 
-    fn add_rates(&mut self, rates: &Rates, [data, blocked]: [Option<Interval>; 2]) {
+    fn add_rates(&mut self, rates: &Measured) {
+        let [data, blocked] = rates.times;
         self.add_over(data, |bin, time_ns| bin.add_data(rates, time_ns));
         self.add_over(blocked, |bin, time_ns| {
             bin.blocked.add(rates.blocked, time_ns);
@@ -247,22 +174,12 @@ impl TimeBins {
 
 impl TimeBin {
     /// Adds the rates of a record over its whole time.
-    pub(super) fn add(&mut self, port: &Port<'_>) {
-        self.add_rates(
-            &Rates::of(port),
-            [port.time, port.blocked_time].map(|time| time.map(Interval::length_ns)),
-        );
+    #[inline]
+    pub(super) fn add(&mut self, rates: &Measured) {
+        self.add_rates(rates, rates.times.map(|time| time.map(Interval::length_ns)));
     }
 
-    /// Adds the rates of many records over their whole times.
-    pub(super) fn add_run(&mut self, columns: &RateColumns<'_, '_>) {
-        for row in columns.run.rows() {
-            let (rates, times) = columns.at(row);
-            self.add_rates(&rates, times.map(|time| time.map(Interval::length_ns)));
-        }
-    }
-
-    fn add_rates(&mut self, rates: &Rates, [data_ns, blocked_ns]: [Option<u64>; 2]) {
+    fn add_rates(&mut self, rates: &Measured, [data_ns, blocked_ns]: [Option<u64>; 2]) {
         if let Some(time_ns) = data_ns {
             self.add_data(rates, time_ns);
         }
@@ -271,7 +188,7 @@ impl TimeBin {
         }
     }
 
-    fn add_data(&mut self, rates: &Rates, time_ns: u64) {
+    fn add_data(&mut self, rates: &Measured, time_ns: u64) {
         let means = [
             &mut self.xmit,
             &mut self.rcv,
@@ -318,7 +235,7 @@ mod tests {
             else {
                 panic!("a port")
             };
-            bins.add(&port);
+            bins.add(&Measured::of(&port));
         }
         bins
     }
@@ -376,9 +293,9 @@ mod tests {
     }
 
     proptest! {
-        /// The short way of a run has exactly the values of single records.
+        /// The short way of most records has exactly the values of the long one.
         #[test]
-        fn records_of_a_run_have_the_same_bins(
+        fn last_bins_get_the_values_of_any_bins(
             start in SECOND..1 << 60,
             records in prop::collection::vec((SECOND / 20..3 * SECOND, 0_u64..2 * SECOND, 0.0..100.0_f64), 1..60),
             most in 1_usize..20,
@@ -386,12 +303,10 @@ mod tests {
             let (mut single, mut run, mut ts) = (TimeBins::new(most), TimeBins::new(most), start);
             for (dt_ns, gap_ns, gbps) in records {
                 ts += gap_ns + dt_ns;
-                let rates = Rates { data: [gbps, 0.0, gbps / 100.0, f64::NAN], blocked: gbps / 200.0 };
                 let times = [Some(dt_ns), (gap_ns > SECOND / 2).then_some(dt_ns + gap_ns)].map(|dt_ns| Interval::ending_at(ts, dt_ns));
-                single.add_rates(&rates, times);
-                if !run.add_to_last(&rates, times) {
-                    run.add_rates(&rates, times);
-                }
+                let rates = Measured { ts, slot: 0, sampler: 1, rtt_ns: 0, lengths_ns: (None, None), times, data: [gbps, 0.0, gbps / 100.0, f64::NAN], blocked: gbps / 200.0, octets: [None; 2] };
+                single.add_rates(&rates);
+                run.add(&rates);
                 prop_assert_eq!(format!("{single:?}"), format!("{run:?}"));
             }
         }

@@ -11,11 +11,11 @@ use ibnet_record::Says;
 use ibnet_record::interval::Interval;
 use ibnet_record::types::NodeKind;
 
-use super::growth::{Growth, Moved, Reading, sampler_number};
+use super::growth::{Growth, Moved, Reading};
 use super::{DATA_COUNTERS, PortKey};
-use crate::input::run::{MeasuredOver, Run};
+use crate::input::run::Measured;
 use crate::record::Port;
-use crate::silence::down_time;
+use crate::silence::silent_time;
 
 /// Max port number of an HCA.
 pub(crate) const HCA_PORTS: u8 = 2;
@@ -136,52 +136,56 @@ pub struct Carried {
     span: Option<(u64, u64)>,
 }
 
+/// What the strings of a record state. It is the same for many records.
+pub(crate) struct Stated<'a> {
+    link: &'a str,
+    /// Whether the bytes sent and received are saturated.
+    pub(super) full: [bool; 2],
+    is_down: bool,
+    is_leaf: bool,
+}
+
+impl<'a> Stated<'a> {
+    /// `is_leaf` is the result of [`may_lead_to_host`].
+    pub(crate) fn of(port: &'a Port<'_>, is_leaf: bool) -> Self {
+        Self {
+            link: &port.link,
+            full: DATA_COUNTERS.map(|name| port.is_saturated(name)),
+            is_down: port.says() == Says::Down,
+            is_leaf,
+        }
+    }
+}
+
 /// Returns the shortest time range that contains both.
 pub(crate) fn both(a: (u64, u64), b: (u64, u64)) -> (u64, u64) {
     (a.0.min(b.0), a.1.max(b.1))
 }
 
 impl Carried {
-    /// Adds a record, and returns the amounts that it adds. `is_leaf` is the result of
-    /// [`may_lead_to_host`].
-    pub(crate) fn add(&mut self, port: &Port<'_>, is_leaf: bool) -> [Option<Piece>; 3] {
-        let moved = self.growth.add(port);
-        self.take(moved, is_leaf, port.blocked_time.zip(port.xmit_blocked))
-    }
-
-    /// Adds many records, as [`add`](Self::add) does for each of them.
-    pub(crate) fn add_run(&mut self, run: &Run<'_>, is_leaf: bool) {
-        let (port, rates) = (
-            run.port(),
-            ["xmit_gbps", "rcv_gbps"].map(|field| run.values(field)),
-        );
-        let (counters, full) = (
-            DATA_COUNTERS.map(|name| run.counter(name)),
-            DATA_COUNTERS.map(|name| port.is_saturated(name)),
-        );
-        let (blocked, sampler) = (run.values("xmit_blocked"), sampler_number(&port.sampler));
-        let finite = |column: Option<&[f64]>, row: usize| {
-            Some(column?[row]).filter(|value| value.is_finite())
+    /// Adds a record, and returns the amounts that it adds.
+    #[inline]
+    pub(crate) fn add(&mut self, stated: &Stated<'_>, measured: &Measured) -> [Option<Piece>; 3] {
+        let finite = |rate: f64| Some(rate).filter(|rate| rate.is_finite());
+        let Measured {
+            ts,
+            sampler,
+            rtt_ns,
+            octets: values,
+            times: [rated, blocked],
+            data: [xmit, rcv, ..],
+            ..
+        } = *measured;
+        let reading = Reading {
+            ts,
+            sampler,
+            rtt_ns,
+            values,
+            full: stated.full,
         };
-        for row in run.rows() {
-            let values = counters.map(|counter| counter?.get(row));
-            let rated = run.time(row, MeasuredOver::Data);
-            let gbps = rates.map(|column| finite(column, row));
-            let reading = Reading {
-                ts: run.ts(row),
-                sampler,
-                rtt_ns: run.rtt_ns(row),
-                values,
-                full,
-            };
-            let moved = self.growth.add_reading(reading, rated, gbps, &port.link);
-            self.take(
-                moved,
-                is_leaf,
-                run.time(row, MeasuredOver::Blocked)
-                    .zip(finite(blocked, row)),
-            );
-        }
+        let gbps = [xmit, rcv].map(finite);
+        let moved = self.growth.add_reading(reading, rated, gbps, stated.link);
+        self.take(moved, stated.is_leaf, blocked.zip(finite(measured.blocked)))
     }
 
     fn take(
@@ -214,19 +218,21 @@ impl Carried {
         pieces
     }
 
-    /// Adds the link state of a record. Returns the time in which the link was down.
-    pub(crate) fn add_down(&mut self, port: &Port<'_>) -> Option<Interval> {
-        let time = down_time(self.down_ts, port);
-        time.into_iter().for_each(|time| self.down.add(time));
-        if !port.is_edge {
-            self.down_ts = Some(port.ts).filter(|_| port.says() == Says::Down);
-        }
-        time
-    }
-
-    /// Adds a record whose link was not down.
-    pub(crate) const fn add_up(&mut self) {
-        self.down_ts = None;
+    /// Adds the link state of a record. Returns the time in which the link was down and nothing moved.
+    /// Until the first record that reports it as down, the link may have carried traffic.
+    #[inline]
+    pub(crate) fn add_down(
+        &mut self,
+        stated: &Stated<'_>,
+        measured: &Measured,
+    ) -> Option<Interval> {
+        let ts = Some(measured.ts).filter(|_| stated.is_down);
+        let before = std::mem::replace(&mut self.down_ts, ts);
+        let time = before
+            .zip(ts)
+            .and_then(|(before, ts)| silent_time(Some(before), ts, measured.slot_interval()))?;
+        self.down.add(time);
+        Some(time)
     }
 
     /// Adds the later records of the same port.

@@ -2,9 +2,8 @@
 //! the bytes that one end sent must agree with those that the other end received in the same
 //! slots.
 
-use super::DATA_COUNTERS;
-use crate::input::run::Run;
-use crate::record::Port;
+use super::carried::Stated;
+use crate::input::run::Measured;
 
 /// Max number of readings that are kept for a port.
 const MOST: usize = 32;
@@ -28,10 +27,6 @@ struct Checkpoint {
     rcv: u64,
 }
 
-fn is_saturated(port: &Port<'_>) -> bool {
-    DATA_COUNTERS.iter().any(|name| port.is_saturated(name))
-}
-
 /// Bytes of both directions of a link, as both ends counted them over the same slots.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct EndComparison {
@@ -46,40 +41,19 @@ pub struct EndComparison {
 }
 
 impl Checkpoints {
-    pub(super) fn add(&mut self, port: &Port<'_>) {
-        let [Some(xmit), Some(rcv)] = DATA_COUNTERS.map(|name| port.counter(name)) else {
-            return;
-        };
-        if is_saturated(port) {
-            return;
-        }
-        self.put(Checkpoint {
-            slot: port.slot,
-            ts: port.ts,
-            rtt_ns: port.rtt_ns,
-            xmit,
-            rcv,
-        });
-    }
-
-    /// Adds many records, as [`add`](Self::add) does for each of them.
-    pub(super) fn add_run(&mut self, run: &Run<'_>) {
-        let [Some(xmit), Some(rcv)] = DATA_COUNTERS.map(|name| run.counter(name)) else {
-            return;
-        };
-        if is_saturated(run.port()) {
-            return;
-        }
-        for row in run.rows() {
-            if let (Some(xmit), Some(rcv)) = (xmit.get(row), rcv.get(row)) {
-                self.put(Checkpoint {
-                    slot: run.slot(row),
-                    ts: run.ts(row),
-                    rtt_ns: run.rtt_ns(row),
-                    xmit,
-                    rcv,
-                });
-            }
+    #[inline]
+    pub(super) fn add(&mut self, stated: &Stated<'_>, measured: &Measured) {
+        let Measured {
+            slot, ts, rtt_ns, ..
+        } = *measured;
+        if let ([false, false], [Some(xmit), Some(rcv)]) = (stated.full, measured.octets) {
+            self.put(Checkpoint {
+                slot,
+                ts,
+                rtt_ns,
+                xmit,
+                rcv,
+            });
         }
     }
 

@@ -4,12 +4,9 @@
 //! bytes of that time. Totals are therefore the growth from one reading to the next, no matter
 //! which sampler made the readings.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
-
 use ibnet_record::interval::Interval;
 
-use super::{DATA_COUNTERS, rate};
-use crate::record::Port;
+use super::rate;
 
 /// Max error of the times of two readings, apart from the round-trip time. A growth that the link
 /// cannot carry even in this extra time is not counted.
@@ -41,13 +38,6 @@ pub(crate) struct Reading {
     pub(crate) full: [bool; 2],
 }
 
-/// Returns an id for the name of a sampler: its hash.
-pub(crate) fn sampler_number(sampler: &str) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    sampler.hash(&mut hasher);
-    hasher.finish()
-}
-
 /// The last reading of a counter.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 struct Counter {
@@ -63,35 +53,10 @@ struct Counter {
 pub(crate) type Moved = (Interval, f64);
 
 impl Growth {
-    /// Adds a record. Returns the bytes sent and received since the last reading of each counter,
-    /// or, as long as there is no reading, those that follow from the rates of the record. They
-    /// are unknown after a reset and next to a saturated value.
-    pub(crate) fn add(&mut self, port: &Port<'_>) -> [Option<Moved>; 2] {
-        let full = DATA_COUNTERS.map(|name| port.is_saturated(name));
-        let values = DATA_COUNTERS.map(|name| port.counter(name));
-        // A value at an edge is interpolated between two readings, of which one may be late.
-        let (rtt_ns, sampler) = if port.is_edge {
-            (u64::MAX, 0)
-        } else {
-            (port.rtt_ns, sampler_number(&port.sampler))
-        };
-        let reading = Reading {
-            ts: port.ts,
-            sampler,
-            rtt_ns,
-            values,
-            full,
-        };
-        self.add_reading(
-            reading,
-            port.time,
-            [port.xmit_gbps, port.rcv_gbps],
-            &port.link,
-        )
-    }
-
     /// Adds the values of a record: its reading, and both rates in Gb/s with the time that they
-    /// describe.
+    /// describe. Returns the bytes sent and received since the last reading of each counter, or, as
+    /// long as there is no reading, those that follow from the rates of the record. They are unknown
+    /// after a reset and next to a saturated value.
     pub(crate) fn add_reading(
         &mut self,
         Reading {

@@ -9,13 +9,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use ibnet_record::types::{Guid, Lid, LinkRate, NodeKind, PortNum, Printable};
-use ibnet_record::{ERROR_COUNTERS, EventName, Says, is_error_part};
+use ibnet_record::{ERROR_COUNTERS, EventName, is_error_part};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use crate::input::Fold;
 pub use crate::input::run::DATA_COUNTERS;
-use crate::input::run::Run;
+use crate::input::run::{Measured, Run};
 use crate::record::{Event, Port, Record, Type, Value};
 
 pub mod bins;
@@ -24,8 +24,8 @@ pub mod change;
 pub mod checkpoints;
 mod growth;
 
-use self::bins::{RateColumns, TimeBin, TimeBins};
-use self::carried::{Carried, may_lead_to_host};
+use self::bins::{TimeBin, TimeBins};
+use self::carried::{Carried, Stated, may_lead_to_host};
 use self::change::CounterChange;
 use self::checkpoints::Checkpoints;
 
@@ -164,9 +164,12 @@ impl Fold for Ports {
     }
 
     fn add_run(&mut self, run: &Run<'_>) {
-        let (rows, parts) = (run.rows(), self.parts);
-        self.summary(run.port().key(), run.ts(rows.start))
-            .add_run(run, parts);
+        let (port, parts) = (run.last(), self.parts);
+        let summary = self.summary(port.key(), run.ts(run.rows().start));
+        summary.add(&port, run.measured(), parts);
+        if parts != Parts::Rates {
+            summary.add_errors_of(run);
+        }
     }
 
     fn fields(&self) -> Option<Vec<String>> {
@@ -202,7 +205,13 @@ impl Fold for Ports {
     fn add(&mut self, record: &Record<'_>) {
         let parts = self.parts;
         match record {
-            Record::Port(port) => self.summary(port.key(), port.ts).add(port, parts),
+            Record::Port(port) => {
+                let summary = self.summary(port.key(), port.ts);
+                summary.add(port, std::iter::once_with(|| Measured::of(port)), parts);
+                if parts != Parts::Rates {
+                    summary.add_errors(port);
+                }
+            }
             Record::Event(event) => {
                 if let Event {
                     guid: Some(guid),
@@ -275,9 +284,12 @@ impl Ports {
 
     fn summary(&mut self, key: PortKey, ts: u64) -> &mut PortSummary {
         let (most_bins, fills_in) = (self.most_bins, self.fills_in);
-        self.by_key
+        let summary = self
+            .by_key
             .entry(key)
-            .or_insert_with(|| PortSummary::new(ts, most_bins, fills_in))
+            .or_insert_with(|| PortSummary::new(ts, most_bins, fills_in));
+        summary.span = (summary.span.0.min(ts), summary.span.1.max(ts));
+        summary
     }
 }
 
@@ -356,87 +368,35 @@ impl PortSummary {
         all.fold(0, |sum, change| sum.saturating_add(change.increase))
     }
 
-    fn add(&mut self, port: &Port<'_>, parts: Parts) {
-        if parts != Parts::Rates {
-            self.add_errors(port);
-        }
+    /// Adds a record, or the last one of several with the same texts. `all` is what they measured. The
+    /// errors are added by themselves.
+    fn add(&mut self, port: &Port<'_>, all: impl ExactSizeIterator<Item = Measured>, parts: Parts) {
         if !port.is_edge || self.records.0 == 0 {
             self.add_names(port);
         }
-        if parts != Parts::Errors {
-            let peer = port.peer_guid.zip(port.peer_port).or(self.peer);
-            self.carried.add(
-                port,
-                self.fills_in && may_lead_to_host(port.kind.or(self.kind), peer),
-            );
-        }
-        self.span = (self.span.0.min(port.ts), self.span.1.max(port.ts));
-        if port.is_edge {
-            return;
-        }
-        self.records.0 += 1;
-        self.records.1 += u64::from(port.answered());
-        if parts != Parts::Errors {
-            self.all.add(port);
-            self.bins.add(port);
-            self.carried
-                .add_down(port)
-                .into_iter()
-                .for_each(|time| self.bins.add_down(time));
-        }
-        if parts == Parts::All {
-            self.checkpoints.add(port);
-        }
-    }
-
-    /// Adds many records that have equal strings.
-    fn add_run(&mut self, run: &Run<'_>, parts: Parts) {
-        let rows = run.rows();
-        let (Some(last), count) = (rows.clone().next_back(), rows.len() as u64) else {
-            return;
-        };
-        self.span = (
-            self.span.0.min(run.ts(rows.start)),
-            self.span.1.max(run.ts(last)),
-        );
-        let port = run.record(last);
-        self.add_names(&port);
-        if let Some(peer) = run.last_peer() {
-            self.peer = Some(peer);
-        }
+        let peer = port.peer_guid.zip(port.peer_port).or(self.peer);
+        let is_leaf = self.fills_in && may_lead_to_host(port.kind.or(self.kind), peer);
+        let stated = Stated::of(port, is_leaf);
+        self.span.1 = self.span.1.max(port.ts);
+        let count = if port.is_edge { 0 } else { all.len() as u64 };
         self.records.0 += count;
         self.records.1 += if port.answered() { count } else { 0 };
-        if parts != Parts::Errors {
-            let columns = RateColumns::of(run);
-            self.all.add_run(&columns);
-            self.bins.add_run(&columns);
-            if port.says() == Says::Down {
-                for row in run.rows() {
-                    self.carried
-                        .add_down(&run.record(row))
-                        .into_iter()
-                        .for_each(|time| self.bins.add_down(time));
-                }
-            } else {
-                self.carried.add_up();
-            }
-            self.carried
-                .add_run(run, self.fills_in && may_lead_to_host(self.kind, self.peer));
+        if parts == Parts::Errors {
+            return;
         }
-        if parts != Parts::Rates {
-            for (change, name) in self.errors.iter_mut().zip(ERROR_COUNTERS) {
-                if let Some(values) = run.counter(name) {
-                    CounterChange::add_run(
-                        change,
-                        values,
-                        run.rows(),
-                        run.port().is_saturated(name),
-                    );
-                }
+        for measured in all {
+            self.carried.add(&stated, &measured);
+            if port.is_edge {
+                continue;
             }
-        }
-        if parts == Parts::All {
-            self.checkpoints.add_run(run);
+            self.all.add(&measured);
+            self.bins.add(&measured);
+            if let Some(time) = self.carried.add_down(&stated, &measured) {
+                self.bins.add_down(time);
+            }
+            if parts == Parts::All {
+                self.checkpoints.add(&stated, &measured);
+            }
         }
     }
 
@@ -476,8 +436,15 @@ impl PortSummary {
         }
     }
 
+    fn add_errors_of(&mut self, run: &Run<'_>) {
+        for (change, name) in self.errors.iter_mut().zip(ERROR_COUNTERS) {
+            if let Some(values) = run.counter(name) {
+                CounterChange::add_run(change, values, run.rows(), run.port().is_saturated(name));
+            }
+        }
+    }
+
     fn add_event(&mut self, event: &Event<'_>) {
-        self.span = (self.span.0.min(event.ts), self.span.1.max(event.ts));
         match EventName::named(&event.event) {
             Some(EventName::LinkDown) => self.events.add_state(event.ts, false),
             Some(EventName::LinkUp) => self.events.add_state(event.ts, true),

@@ -24,7 +24,10 @@ use crate::cell::{Cell, Joined};
 use crate::error::AnalysisError;
 use crate::hosts::{Hosts, host_of};
 use crate::input::Fold;
-use crate::ports::carried::{Amount, Carried, Flow, HCA_PORTS, Kind, Piece, may_lead_to_host};
+use crate::input::run::Measured;
+use crate::ports::carried::{
+    Amount, Carried, Flow, HCA_PORTS, Kind, Piece, Stated, may_lead_to_host,
+};
 use crate::ports::{DATA_COUNTERS, PortKey, PortName};
 use crate::record::{Port, Record, Type};
 
@@ -126,8 +129,11 @@ impl AllJobs {
         });
         entry.identify(port);
         let is_leaf = may_lead_to_host(entry.kind, entry.peer);
-        let pieces = entry.carried.add(port, is_leaf);
-        entry.carried.add_down(port);
+        let (stated, measured) = (Stated::of(port, is_leaf), Measured::of(port));
+        let pieces = entry.carried.add(&stated, &measured);
+        if !port.is_edge {
+            entry.carried.add_down(&stated, &measured);
+        }
         for (_, time, _) in pieces.into_iter().flatten() {
             self.extend(time.from(), time.to());
         }
