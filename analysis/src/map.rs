@@ -139,13 +139,13 @@ impl Map {
     /// Marks the roots of the first three congestion trees that have victims and a known cause.
     #[must_use]
     pub fn with_roots(mut self, trees: &Trees) -> Self {
-        const MOST: usize = 3;
+        const MAX: usize = 3;
         let roots = trees
             .trees
             .iter()
             .filter(|tree| tree.cause != RootCause::Unclear && !tree.branches.is_empty())
             .map(|tree| tree.root);
-        self.roots = roots.take(MOST).collect();
+        self.roots = roots.take(MAX).collect();
         self
     }
 

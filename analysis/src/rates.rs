@@ -155,7 +155,7 @@ pub struct Rate {
 }
 
 /// Max number of times that are kept to find overlaps.
-const MOST_TIMES: usize = 16;
+const MAX_TIMES: usize = 16;
 
 impl Readings {
     /// Adds the counters of a record. Returns their rates since their last readings, and which of
@@ -242,7 +242,7 @@ impl Readings {
             .unwrap_or(0);
         for times in [&mut self.rated, &mut self.lacking] {
             times.retain(|time| time.to() > first);
-            times.drain(..times.len().saturating_sub(MOST_TIMES));
+            times.drain(..times.len().saturating_sub(MAX_TIMES));
         }
         partial
     }

@@ -18,7 +18,7 @@ use ibnet_record::types::{Guid, Lid, PortNum, Printable};
 use miette::Diagnostic;
 
 /// Max unicast LID (InfiniBand Architecture Specification, volume 1, section 4.1.3).
-const MOST_LID: usize = 0xbfff;
+const MAX_LID: usize = 0xbfff;
 
 /// Forwarding tables of switches.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -145,7 +145,7 @@ fn entry(line: &str) -> Option<(u16, Option<PortNum>)> {
     let mut words = line.split([' ', ':', '\t']).filter(|word| !word.is_empty());
     let lid = u16::from_str_radix(words.next()?.strip_prefix("0x")?, 16)
         .ok()
-        .filter(|lid| usize::from(*lid) <= MOST_LID && *lid > 0)?;
+        .filter(|lid| usize::from(*lid) <= MAX_LID && *lid > 0)?;
     let port = words.next()?;
     if port.eq_ignore_ascii_case("unreachable") {
         return Some((lid, None));

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use fastrand::Rng;
 use ibnet_analysis::latency::bins::Bins;
 use ibnet_analysis::latency::distribution::Distribution;
-use ibnet_analysis::latency::grouping::{By, LEAST_SCORE, Separation};
+use ibnet_analysis::latency::grouping::{By, MIN_SCORE, Separation};
 use ibnet_analysis::latency::modes::modes;
 
 /// Returns a normally distributed number (Box and Muller).
@@ -203,7 +203,7 @@ fn grouping_that_causes_the_modes_is_the_best_one() {
             let best = scores
                 .max_by(|a, b| a.score.total_cmp(&b.score))
                 .expect("there are groupings");
-            right += usize::from(Some(best.by).filter(|_| best.score >= LEAST_SCORE) == cause);
+            right += usize::from(Some(best.by).filter(|_| best.score >= MIN_SCORE) == cause);
         }
         let name = cause.map_or("none", By::as_str);
         println!("cause {name}: {right} of {SETS} right");

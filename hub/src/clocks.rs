@@ -2,7 +2,7 @@
 //!
 //! A record that arrives live has an *offset*: its time minus the clock of the hub. Delays only
 //! make the offset smaller, so the max of a few seconds is the offset of the clock itself. A clock
-//! is *wrong* if its offset is more than [`MOST_NS`] from the median of the active samplers, until
+//! is *wrong* if its offset is more than [`MAX_NS`] from the median of the active samplers, until
 //! the distance falls below 1.5 s again. With fewer than three samplers, the clock of the hub
 //! replaces the median. Finished recordings have no offset; their newest records are compared with
 //! the live samplers or with each other.
@@ -15,7 +15,7 @@
 use std::time::Duration;
 
 /// Largest distance of a right clock, and the distance below which a wrong clock is right again.
-pub(crate) const MOST_NS: i64 = 2_000_000_000;
+pub(crate) const MAX_NS: i64 = 2_000_000_000;
 const RIGHT_AGAIN_NS: i64 = 1_500_000_000;
 
 /// Number of samplers from which their median replaces the clock of the hub.
@@ -100,7 +100,7 @@ pub(crate) struct Bounds {
 impl Default for Bounds {
     fn default() -> Self {
         Self {
-            offset: MOST_NS,
+            offset: MAX_NS,
             newest_ns: u64::MAX,
         }
     }
@@ -148,11 +148,11 @@ impl Clock {
             self.newest_ns = self.newest_ns.max(ts);
             return Hearing::Ahead;
         };
-        if offset > bounds.offset && offset.saturating_sub(live.offset()) > MOST_NS {
+        if offset > bounds.offset && offset.saturating_sub(live.offset()) > MAX_NS {
             let is_confirmed = self
                 .alone
                 .replace(offset)
-                .is_some_and(|alone| alone.abs_diff(offset) <= MOST_NS.unsigned_abs());
+                .is_some_and(|alone| alone.abs_diff(offset) <= MAX_NS.unsigned_abs());
             if !is_confirmed {
                 return Hearing::Alone;
             }
@@ -170,7 +170,7 @@ impl Clock {
         // After a step back, the newest record is not the last one before the step.
         let expected = signed(wall_ns)
             .saturating_add(live.offset())
-            .saturating_add(MOST_NS);
+            .saturating_add(MAX_NS);
         self.newest_ns = if signed(self.newest_ns) > expected {
             ts
         } else {
@@ -241,7 +241,7 @@ pub(crate) fn judge(clocks: &mut [(&mut Clock, Duration)], now: Duration) -> (Bo
         let most = if clock.is_wrong {
             RIGHT_AGAIN_NS
         } else {
-            MOST_NS
+            MAX_NS
         };
         let is_far =
             distance > most || (distance < -most && (clock.is_settled() || clock.is_wrong));
@@ -262,7 +262,7 @@ pub(crate) fn judge(clocks: &mut [(&mut Clock, Duration)], now: Duration) -> (Bo
         match offset {
             Some(offset) => {
                 clock.is_apart = clock.is_wrong
-                    && (has_right || offset.abs_diff(nearest) > MOST_NS.unsigned_abs());
+                    && (has_right || offset.abs_diff(nearest) > MAX_NS.unsigned_abs());
             }
             None if clock.is_live() && !live.is_empty() => clock.is_apart = clock.is_wrong,
             None => {}
@@ -273,7 +273,7 @@ pub(crate) fn judge(clocks: &mut [(&mut Clock, Duration)], now: Duration) -> (Bo
     let newest_ns = if right_ns == 0 {
         u64::MAX
     } else {
-        right_ns.saturating_add(MOST_NS.unsigned_abs())
+        right_ns.saturating_add(MAX_NS.unsigned_abs())
     };
     for (place, ((clock, _), (was_wrong, was_apart))) in clocks.iter_mut().zip(was).enumerate() {
         if clock.is_wrong != was_wrong {
@@ -288,7 +288,7 @@ pub(crate) fn judge(clocks: &mut [(&mut Clock, Duration)], now: Duration) -> (Bo
     }
     (
         Bounds {
-            offset: median.saturating_add(MOST_NS),
+            offset: median.saturating_add(MAX_NS),
             newest_ns,
         },
         judged,
@@ -318,7 +318,7 @@ fn judge_recordings(clocks: &mut [(&mut Clock, Duration)], now: Duration) {
         let distance = reference.map(|reference| signed(clock.newest_ns).saturating_sub(reference));
         let is_judged = right_ns > 0 || is_read(clock);
         if is_judged && let Some(distance) = distance {
-            clock.is_wrong = distance > MOST_NS;
+            clock.is_wrong = distance > MAX_NS;
             (clock.is_apart, clock.distance_ns) =
                 (clock.is_wrong, clock.is_wrong.then_some(distance));
         }

@@ -7,10 +7,10 @@ use ibnet_record::types::{Guid, Lid, PortNum};
 use serde::Serialize;
 
 /// Largest number of events.
-const MOST: usize = 100_000;
+const MAX: usize = 100_000;
 
 /// Largest size of all events in bytes.
-const MOST_OCTETS: usize = 64 << 20;
+const MAX_OCTETS: usize = 64 << 20;
 
 /// Number of newest events among which a copy is searched, because two inputs can carry the
 /// same event.
@@ -168,7 +168,7 @@ impl Events {
             return;
         }
         self.1 += row.octets();
-        while self.0.len() >= MOST || self.1 > MOST_OCTETS {
+        while self.0.len() >= MAX || self.1 > MAX_OCTETS {
             let Some((_, oldest)) = self.0.pop_front() else {
                 break;
             };

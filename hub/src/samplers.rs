@@ -17,7 +17,7 @@ use serde::Serialize;
 use crate::clocks::{self, Bounds, Clock, Heard, Hearing};
 
 /// Max number of entries. There must be a limit because an input can invent samplers.
-const MOST: usize = 4096;
+const MAX: usize = 4096;
 
 /// Number of sweeps whose durations are kept.
 const SLOTS: usize = 60;
@@ -179,7 +179,7 @@ impl Samplers {
         if let Some((name, _)) = self.names.get_key_value(name) {
             return Some(Arc::clone(name));
         }
-        let name: Arc<str> = (self.names.len() < MOST).then(|| name.into())?;
+        let name: Arc<str> = (self.names.len() < MAX).then(|| name.into())?;
         let named = Named {
             interval_ns: USUAL_INTERVAL_NS,
             is_known: false,
@@ -401,7 +401,7 @@ impl Samplers {
         let key = (name, ca.to_owned(), ca_port.0, role.to_owned());
         let id = match self.ids.get(&key) {
             Some(id) => *id,
-            None if self.all.len() < MOST => {
+            None if self.all.len() < MAX => {
                 let interval_ns = self
                     .names
                     .get(&key.0)

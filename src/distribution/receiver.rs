@@ -35,7 +35,7 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(32);
 
 /// Max number of older revisions that are examined at a start.
-const MOST_OLDER: u64 = 64;
+const MAX_OLDER: u64 = 64;
 
 /// Time between two checks of the connection.
 const CHECK: Duration = Duration::from_millis(250);
@@ -321,7 +321,7 @@ async fn add_older(
     now: u64,
 ) {
     let subject = format!("{}{}", bucket.prefix, store.key);
-    for revision in (than.saturating_sub(MOST_OLDER).max(1)..than).rev() {
+    for revision in (than.saturating_sub(MAX_OLDER).max(1)..than).rev() {
         let message = match bucket.stream.get_raw_message(revision).await {
             Ok(message) => message,
             Err(error) if error.kind() == LastRawMessageErrorKind::NoMessageFound => continue,

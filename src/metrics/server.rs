@@ -35,7 +35,7 @@ const LONGEST_REQUEST: usize = 16 << 10;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 
 /// Max number of rejected addresses that are logged.
-const MOST_REJECTED: usize = 64;
+const MAX_REJECTED: usize = 64;
 
 const PLAIN: &str = "text/plain; charset=utf-8";
 
@@ -177,7 +177,7 @@ impl Server {
                 }
             };
             if !self.settings.admits(peer.ip()) {
-                if rejected.len() < MOST_REJECTED && rejected.insert(peer.ip()) {
+                if rejected.len() < MAX_REJECTED && rejected.insert(peer.ip()) {
                     tracing::warn!(client = %peer.ip().to_canonical(), "rejected a client of the metrics: it is not in a network of metrics.plain_http");
                 }
                 continue;

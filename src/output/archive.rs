@@ -20,7 +20,7 @@ use super::retention::{Limits, Outdated, Rotated};
 const LEVEL: i32 = 3;
 
 /// Nice value of the compressing thread: the lowest priority.
-const LEAST_PRIORITY: i32 = 19;
+const MIN_PRIORITY: i32 = 19;
 
 const COMPRESSED: &str = ".zst";
 
@@ -108,7 +108,7 @@ impl Archive {
                 // applies to this thread only, and a failure is harmless.
                 let _ = rustix::process::setpriority_process(
                     Some(rustix::thread::gettid()),
-                    LEAST_PRIORITY,
+                    MIN_PRIORITY,
                 );
                 for path in queue {
                     if let Err(error) = compress(&path) {

@@ -19,7 +19,7 @@ use rustix::io::ioctl_fionread;
 use super::write_counted;
 
 /// Max number of bytes that a FIFO holds: the default of `/proc/sys/fs/pipe-max-size`.
-const MOST: u64 = 1 << 20;
+const MAX: u64 = 1 << 20;
 
 /// Reason for unread records in the log and the result.
 const NO_READER: &str = "no process reads the FIFO";
@@ -88,7 +88,7 @@ impl Fifo {
             .lines
             .front()
             .copied()
-            .filter(|first| self.octets - first >= MOST)
+            .filter(|first| self.octets - first >= MAX)
         {
             self.lines.pop_front();
             self.octets -= first;
@@ -164,7 +164,7 @@ mod tests {
         let mut fifo = Fifo::default();
         (0..100).for_each(|_| fifo.wrote(&[b'x'; 100_000]));
         assert!(
-            fifo.octets >= MOST && fifo.lines.len() == 11,
+            fifo.octets >= MAX && fifo.lines.len() == 11,
             "{}",
             fifo.lines.len()
         );

@@ -133,11 +133,11 @@ pub(super) fn number(
 
 /// Shortens a text for a message, which could otherwise contain a whole binary file.
 pub(super) fn shorten(text: &str) -> String {
-    const MOST: usize = 48;
-    if text.chars().count() <= MOST {
+    const MAX: usize = 48;
+    if text.chars().count() <= MAX {
         text.to_owned()
     } else {
-        text.chars().take(MOST).chain(['…']).collect()
+        text.chars().take(MAX).chain(['…']).collect()
     }
 }
 

@@ -395,9 +395,9 @@ impl Integers {
 /// or has too many digits.
 pub(crate) fn millionths(value: f64) -> Option<i64> {
     // A 64-bit float represents every integer up to this size exactly.
-    const MOST: f64 = 9e15;
+    const MAX: f64 = 9e15;
     let number = (value * 1e6).round();
-    let is_exact = number.abs() < MOST
+    let is_exact = number.abs() < MAX
         && (number != 0.0 || value.is_sign_positive())
         && of_millionths(number as i64) == value;
     is_exact.then_some(number as i64)

@@ -31,7 +31,7 @@ use crate::table::{Sum, Table};
 use crate::write::FileWriter;
 
 /// Max number of rows in memory. A row of the default counter groups takes about 300 bytes.
-const MOST_ROWS: usize = 1 << 21;
+const MAX_ROWS: usize = 1 << 21;
 
 /// Number of rows from which a part of an hour is large, so that later rows begin a new part. A
 /// file of this size has 16 row groups.
@@ -108,7 +108,7 @@ impl Packer {
             inputs,
             new_inputs: Vec::new(),
             options,
-            most_rows: MOST_ROWS,
+            most_rows: MAX_ROWS,
             part_rows: PART_ROWS,
             waiting: BTreeMap::new(),
             rows: 0,

@@ -37,7 +37,7 @@ const INTERVAL: Duration = Duration::from_millis(50);
 const WALL: i64 = 1_795_000_000_123_456_789;
 
 /// Largest number of slots, so that a faulty test ends.
-const MOST: u64 = 400;
+const MAX: u64 = 400;
 
 fn fabric() -> Fabric {
     ports_report::parse(TREE.blueprint().ports_report().as_bytes(), "tree")
@@ -297,7 +297,7 @@ fn sweep(
         interval: INTERVAL,
         offset: Duration::ZERO,
         aligned: true,
-        sweeps: Some(MOST),
+        sweeps: Some(MAX),
         assignments_sha256: None,
         engine: Config::default(),
     };
@@ -316,7 +316,7 @@ fn sweep(
         .expect("the driver goes on");
     records.add(&lines.text());
     assert!(
-        (records.sweeps.len() as u64) < MOST,
+        (records.sweeps.len() as u64) < MAX,
         "the condition was never met: {:?}",
         records.events
     );

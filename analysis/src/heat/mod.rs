@@ -70,10 +70,10 @@ const STEPS_MS: [u64; 22] = [
 const MINUTE_MS: u64 = 60_000;
 
 /// Max number of columns, which is about the width of a screen in pixels.
-const MOST_COLUMNS: u64 = 2000;
+const MAX_COLUMNS: u64 = 2000;
 
 /// Max number of cells of a metric. A cell needs 24 bytes.
-const MOST_CELLS: u64 = 4 << 20;
+const MAX_CELLS: u64 = 4 << 20;
 
 /// Number of service levels and of virtual lanes (IBA vol. 1, 3.5.7 and 3.5.8).
 const ELEMENTS: usize = 16;
@@ -439,7 +439,7 @@ impl HeatMap {
                 .map_or((first, last), |span| (span.0.min(first), span.1.max(last))),
         );
         let most =
-            (MOST_CELLS / (self.rows.len().max(1) * self.elements) as u64).clamp(100, MOST_COLUMNS);
+            (MAX_CELLS / (self.rows.len().max(1) * self.elements) as u64).clamp(100, MAX_COLUMNS);
         while self.span.is_some_and(|(first, last)| last - first >= most)
             && self.step + 1 < STEPS_MS.len()
         {
@@ -622,7 +622,7 @@ impl Fold for HeatMap {
     fn takes_minutes(&self, length_ns: u64) -> bool {
         // Columns will be at least as long as they would be for this time with the max number of
         // columns.
-        let is_fit = |step_ms: &&u64| length_ns / (**step_ms * 1_000_000) < MOST_COLUMNS;
+        let is_fit = |step_ms: &&u64| length_ns / (**step_ms * 1_000_000) < MAX_COLUMNS;
         STEPS_MS
             .iter()
             .find(is_fit)

@@ -439,12 +439,12 @@ pub(super) fn natural(name: &str) -> String {
 
 /// Escapes a node description and shortens it to 24 characters.
 fn shown(name: &str) -> String {
-    const MOST: usize = 24;
+    const MAX: usize = 24;
     let name = Printable(name).to_string();
-    if name.chars().count() <= MOST {
+    if name.chars().count() <= MAX {
         name
     } else {
-        name.chars().take(MOST - 1).chain(['…']).collect()
+        name.chars().take(MAX - 1).chain(['…']).collect()
     }
 }
 

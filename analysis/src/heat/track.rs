@@ -32,7 +32,7 @@ pub(crate) enum State {
 /// time, or of the column length if that is shorter. The reason is that slots rarely begin where
 /// a column begins, so a slot can end shortly after the start of a column. If the port did not
 /// answer in the rest of this column, the column must not show the value of that slot.
-const LEAST_SHARE: f64 = 0.125;
+const MIN_SHARE: f64 = 0.125;
 
 /// Sum of the values over the time of a column.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -106,7 +106,7 @@ impl Sum {
     /// Adds a part of the time of a record. `most_ns` is the longest part that a column can
     /// contain.
     pub(crate) fn put(&mut self, state: State, part: Interval, most_ns: u64) {
-        let is_shown = part.length_ns() as f64 >= most_ns as f64 * LEAST_SHARE;
+        let is_shown = part.length_ns() as f64 >= most_ns as f64 * MIN_SHARE;
         if let State::Value(value) | State::Addition(value) = state {
             self.sum += value * part.length_ns() as f64;
         }

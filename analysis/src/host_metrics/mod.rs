@@ -367,9 +367,9 @@ fn notes(
 
 /// Formats the number of names and the first few of them.
 fn some_of(names: &BTreeSet<String>) -> String {
-    const MOST: usize = 5;
-    let first: Vec<&str> = names.iter().take(MOST).map(String::as_str).collect();
-    let more = names.len().saturating_sub(MOST);
+    const MAX: usize = 5;
+    let first: Vec<&str> = names.iter().take(MAX).map(String::as_str).collect();
+    let more = names.len().saturating_sub(MAX);
     let more = if more > 0 {
         format!(" and {more} more")
     } else {

@@ -24,7 +24,7 @@ const CHUNK: u64 = 1800 * SECOND;
 
 /// Max number of steps of a longer time range, and below, their min length.
 const STEPS: u64 = 1000;
-const LEAST_STEP: u64 = 60 * SECOND;
+const MIN_STEP: u64 = 60 * SECOND;
 
 /// Labels that can contain the name of the host. The first one that names a host of the records
 /// is used.
@@ -203,7 +203,7 @@ impl Reader {
     /// metric needs its own query.
     fn steps(&self, selector: &Selector) -> Result<Vec<Series>, HostMetricsError> {
         let step = ((self.range.to - self.range.from) / STEPS)
-            .max(LEAST_STEP)
+            .max(MIN_STEP)
             .div_ceil(SECOND)
             * SECOND;
         let seconds = step / SECOND;

@@ -19,7 +19,7 @@ use crate::path;
 use crate::record::Type;
 
 /// Max number of hours whose files are open at a time.
-const MOST_OPEN: usize = 8;
+const MAX_OPEN: usize = 8;
 
 /// What was unusual about the archive files that were read.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -196,7 +196,7 @@ impl ArchiveFiles {
         let next = self
             .hours
             .values()
-            .take(rayon::current_num_threads().clamp(1, MOST_OPEN))
+            .take(rayon::current_num_threads().clamp(1, MAX_OPEN))
             .flatten();
         let minutes = |number: &usize| self.minutes.get(number).filter(|_| is_coarse);
         let paths: Vec<&PathBuf> = next

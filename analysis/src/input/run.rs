@@ -327,7 +327,7 @@ impl<'a> Run<'a> {
 
     /// Checks all records. Returns `None` if one of them needs the merging of single records.
     fn check(&self, selection: &Selection) -> Option<Ends> {
-        const MOST: [f64; 5] = [
+        const MAX: [f64; 5] = [
             limits::GBPS,
             limits::GBPS,
             limits::UTILIZATION,
@@ -335,7 +335,7 @@ impl<'a> Run<'a> {
             1.0,
         ];
         let Self { rows, port, .. } = self;
-        let is_malformed = self.rates.iter().zip(MOST).any(|(values, most)| {
+        let is_malformed = self.rates.iter().zip(MAX).any(|(values, most)| {
             // A NaN means that the record has no value. It is neither less nor more.
             let is_outside = |value: &f64| *value < 0.0 || *value > most;
             values.is_some_and(|values| any(&values[rows.clone()], is_outside))

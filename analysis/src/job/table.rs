@@ -23,7 +23,7 @@ use serde::Deserialize;
 use super::run::{JobRun, RunRow};
 
 /// Max size of a job table in bytes, enough for about a million runs.
-const MOST: u64 = limits::SLURM;
+const MAX: u64 = limits::SLURM;
 
 /// State of a run that disappeared between two listings.
 const ENDED: &str = "ended";
@@ -107,7 +107,7 @@ impl JobTable {
     /// Returns an error if the file cannot be read, or if a line is not a line of a job table.
     /// Only the last line may be incomplete.
     pub fn read(path: &Path) -> Result<Self, TableError> {
-        let text = limits::read_file(path, MOST).map_err(|source| TableError::File {
+        let text = limits::read_file(path, MAX).map_err(|source| TableError::File {
             path: path.to_owned(),
             source,
         })?;
@@ -252,7 +252,7 @@ impl JobTable {
             .open(path)
             .map_err(failed)?;
         file.lock().map_err(failed)?;
-        let text = limits::read(Read::by_ref(&mut file), MOST).map_err(failed)?;
+        let text = limits::read(Read::by_ref(&mut file), MAX).map_err(failed)?;
         let mut table = Self::of_file(&text, path)?;
         let (mut lines, changes) = table.update(listing);
         // The writer was interrupted; its incomplete line is cut off.

@@ -22,7 +22,7 @@ pub enum Bins {
 pub const BINS_PER_DECADE: f64 = 20.0;
 
 /// Max number of bins.
-const MOST_BINS: f64 = 1_000.0;
+const MAX_BINS: f64 = 1_000.0;
 
 /// A bin.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -96,7 +96,7 @@ impl Bins {
         let index = |ns: f64| (self.position(ns) / width + 1e-9).floor();
         let first = index(begin.from);
         let count =
-            ((self.position(end.to) / width - 1e-9).ceil() - first).clamp(1.0, MOST_BINS) as usize;
+            ((self.position(end.to) / width - 1e-9).ceil() - first).clamp(1.0, MAX_BINS) as usize;
         let edge = |bin: usize| self.value((first + bin as f64) * width);
         let mut bins: Vec<Bin> = (0..count)
             .map(|bin| Bin {

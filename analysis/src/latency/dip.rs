@@ -163,13 +163,13 @@ const CRITICAL: [(f64, f64); 8] = [
 ];
 
 /// Min number of values for a test.
-pub const LEAST_VALUES: f64 = CRITICAL[0].0;
+pub const MIN_VALUES: f64 = CRITICAL[0].0;
 
 /// Returns the ratio of a dip to the critical value of the test, at a significance level of 1 %.
 /// Above 1, the distribution has more than one mode. `count` is the number of values; below
-/// [`LEAST_VALUES`] the ratio is 0.
+/// [`MIN_VALUES`] the ratio is 0.
 pub fn significance(dip: f64, count: f64) -> f64 {
-    if count < LEAST_VALUES {
+    if count < MIN_VALUES {
         return 0.0;
     }
     let scaled = dip * count.sqrt();

@@ -79,7 +79,7 @@ pub struct Separation {
 pub const COST: f64 = 0.02;
 
 /// Min score of a grouping that counts as separating the modes.
-pub const LEAST_SCORE: f64 = 0.1;
+pub const MIN_SCORE: f64 = 0.1;
 
 impl Separation {
     /// Evaluates a grouping by Theil's uncertainty coefficient, I(mode; group) / H(mode) (H. Theil,
@@ -134,7 +134,7 @@ impl Separation {
 /// Returns up to three groups that have the most values from `from` to `to`, with their shares of
 /// these values, in descending order.
 pub fn largest(groups: &[Named], from: f64, to: f64) -> Vec<(&str, f64)> {
-    const MOST: usize = 3;
+    const MAX: usize = 3;
     let mut counts: Vec<(&str, f64)> = groups
         .iter()
         .map(|group| (group.name.as_str(), group.values.between(from, to)))
@@ -142,7 +142,7 @@ pub fn largest(groups: &[Named], from: f64, to: f64) -> Vec<(&str, f64)> {
     let all: f64 = counts.iter().map(|(_, count)| count).sum();
     counts.retain(|(_, count)| *count > 0.0);
     counts.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(b.0)));
-    counts.truncate(MOST);
+    counts.truncate(MAX);
     counts
         .iter()
         .map(|(name, count)| (*name, count / all))

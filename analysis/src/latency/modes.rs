@@ -11,7 +11,7 @@
 //!
 //! A large recording has millions of values, but those of one device are not independent: a pause
 //! of the sampler, for example, delays all MADs in flight by the same time. Therefore the test
-//! never assumes more than [`MOST_VALUES`] values, and a mode has at least [`LEAST_SHARE`] of all
+//! never assumes more than [`MAX_VALUES`] values, and a mode has at least [`MIN_SHARE`] of all
 //! values.
 
 use super::bins::Bins;
@@ -19,10 +19,10 @@ use super::dip::{self, Knot};
 use super::distribution::Distribution;
 
 /// Max number of values that the dip test assumes.
-pub const MOST_VALUES: f64 = 50_000.0;
+pub const MAX_VALUES: f64 = 50_000.0;
 
 /// Min share of all values in a mode.
-pub const LEAST_SHARE: f64 = 0.01;
+pub const MIN_SHARE: f64 = 0.01;
 
 /// A mode: a peak of the density, and the values up to the valleys at both sides.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -50,7 +50,7 @@ pub fn modes(values: &Distribution, bins: Bins) -> Vec<Mode> {
             share,
         });
     }
-    let count = (values.count() as f64).min(MOST_VALUES);
+    let count = (values.count() as f64).min(MAX_VALUES);
     let mut peaks = Vec::new();
     split(&knots, (count, 1.0), DEPTH, &mut peaks);
     let inner: Vec<f64> = peaks
@@ -98,7 +98,7 @@ fn split(knots: &[Knot], (count, portion): (f64, f64), depth: u32, found: &mut V
     let pair = |left: Peak, right: Peak| {
         let is_small = [left, right]
             .into_iter()
-            .any(|peak| portion * share(knots, peak.from, peak.to) < LEAST_SHARE);
+            .any(|peak| portion * share(knots, peak.from, peak.to) < MIN_SHARE);
         if is_small {
             -right.valley / left.height.min(right.height)
         } else {
@@ -215,7 +215,7 @@ struct Density {
 const CELLS: f64 = 4.0;
 
 /// Max number of grid cells.
-const MOST_CELLS: f64 = 8_192.0;
+const MAX_CELLS: f64 = 8_192.0;
 
 /// Number of kernel widths at which the kernel is cut off.
 const REACH: f64 = 4.0;
@@ -229,14 +229,14 @@ impl Density {
         // The tails can be ignored, because a mode needs at least a hundredth of the values.
         let (low, high) = (quantile(knots, 0.001), quantile(knots, 0.999));
         let kernel = kernel_width(knots, count)
-            .max(CELLS * (high - low) / MOST_CELLS)
+            .max(CELLS * (high - low) / MAX_CELLS)
             .max(f64::MIN_POSITIVE);
         let step = kernel / CELLS;
         let margin = REACH * kernel;
         let begin = low - margin;
         let cells = ((high + margin - begin) / step)
             .ceil()
-            .clamp(1.0, 2.0 * MOST_CELLS) as usize;
+            .clamp(1.0, 2.0 * MAX_CELLS) as usize;
         let edges: Vec<f64> = (0..=cells)
             .map(|cell| share_below(knots, begin + cell as f64 * step))
             .collect();

@@ -22,7 +22,7 @@ pub(crate) const HCA_PORTS: u8 = 2;
 
 /// Number of readings of a switch port that keep their own times when the port fills in. Beyond
 /// it, neighbouring readings are joined.
-const MOST_PARTS: usize = 256;
+const MAX_PARTS: usize = 256;
 
 /// The amounts of a [`Flow`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -376,7 +376,7 @@ struct Parts {
 
 impl Parts {
     fn add(&mut self, time: Interval, octets: f64) {
-        if self.all.len() >= self.most.max(MOST_PARTS) {
+        if self.all.len() >= self.most.max(MAX_PARTS) {
             let pair = |pair: &[(Interval, f64)]| match pair {
                 [(a, some), (b, more)] if a.to() == b.from() => {
                     vec![(Interval::new(a.from(), b.to()).unwrap_or(*a), some + more)]
@@ -424,7 +424,7 @@ mod tests {
         (0..100_000)
             .filter(|number| number % 10_000 != 0)
             .for_each(|number| parts.add(time(number, number + 1), 1.0));
-        assert!(parts.all.len() <= MOST_PARTS, "{}", parts.all.len());
+        assert!(parts.all.len() <= MAX_PARTS, "{}", parts.all.len());
         assert!(
             parts
                 .all

@@ -6,7 +6,7 @@ use super::carried::Stated;
 use crate::input::run::Measured;
 
 /// Max number of readings that are kept for a port.
-const MOST: usize = 32;
+const MAX: usize = 32;
 
 /// Readings at the slots whose numbers are multiples of a power of two. The ends of a link thus
 /// keep the same slots, or one end keeps a subset of the slots of the other.
@@ -71,7 +71,7 @@ impl Checkpoints {
     }
 
     fn thin_out(&mut self) {
-        while self.all.len() > MOST {
+        while self.all.len() > MAX {
             self.shift += 1;
             let shift = self.shift;
             self.all
@@ -170,7 +170,7 @@ mod tests {
     fn few_checkpoints_are_kept_of_many_slots() {
         let long = checkpoints(1_000..200_000, 0, |slot| slot);
         assert!(
-            long.all.len() <= MOST && long.all.len() > MOST / 4,
+            long.all.len() <= MAX && long.all.len() > MAX / 4,
             "{}",
             long.all.len()
         );

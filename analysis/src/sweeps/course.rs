@@ -24,7 +24,7 @@ pub struct Step {
 }
 
 /// Max number of steps.
-const MOST_STEPS: usize = 2_000;
+const MAX_STEPS: usize = 2_000;
 
 /// Initial length of a step: a sixteenth of a second, in nanoseconds.
 const FIRST_WIDTH: u64 = 62_500_000;
@@ -68,7 +68,7 @@ impl Course {
             .entry(index)
             .and_modify(|known| *known = known.merged(step))
             .or_insert(step);
-        while self.steps.len() > MOST_STEPS {
+        while self.steps.len() > MAX_STEPS {
             self.coarsen();
         }
     }
@@ -125,7 +125,7 @@ mod tests {
         }
         first.merge(&second);
         assert_eq!(first, whole);
-        assert!(whole.steps().count() <= MOST_STEPS);
+        assert!(whole.steps().count() <= MAX_STEPS);
         let sum = whole
             .steps()
             .map(|(_, step)| step)

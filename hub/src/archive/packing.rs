@@ -40,7 +40,7 @@ const SYNC_EVERY: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_secs(30);
 
 /// Max number of rows in memory. More rows go to staged files. A row takes about 300 bytes.
-const MOST_ROWS: usize = 1 << 19;
+const MAX_ROWS: usize = 1 << 19;
 
 /// Bytes of the spool that one run packs: about five million records.
 const RUN: u64 = 512 << 20;
@@ -57,7 +57,7 @@ const BEHIND: Duration = Duration::from_secs(120);
 const FAULT: Duration = Duration::from_secs(300);
 
 /// Free disk space below which a fault is reported.
-const LEAST_FREE: u64 = 1 << 30;
+const MIN_FREE: u64 = 1 << 30;
 
 /// Parts of the packing, each with the event of its fault.
 const PARTS: [(&str, &str); 4] = [
@@ -284,7 +284,7 @@ impl Work {
                  free a core for the hub, query fewer counters, or pack on another host (docs/scaling.md)"
             ))
         } else {
-            free.filter(|free| *free < LEAST_FREE).map(|free| {
+            free.filter(|free| *free < MIN_FREE).map(|free| {
                 format!(
                     "the disk of the archive is nearly full (found {:.2} GiB); free space, or set archive_keep_age or archive_keep_total",
                     gib(free)
@@ -296,7 +296,7 @@ impl Work {
 
     fn pack_files(&self, files: &[PathBuf]) -> Result<Packed, PackError> {
         let mut packer = Packer::new(&self.packing.archive, PackOptions { verify: true })?
-            .with_most_rows(MOST_ROWS);
+            .with_most_rows(MAX_ROWS);
         let (mut whole, mut damaged, mut malformed) = (Vec::new(), Vec::new(), 0);
         for path in files {
             let mut lines = self.spool.lines(path)?;

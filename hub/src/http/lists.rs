@@ -28,7 +28,7 @@ const USUAL_TREES: usize = 100;
 
 /// Default number of rows of events and ports, and the max limit.
 const USUAL_LIMIT: usize = 500;
-const MOST_ROWS: usize = 100_000;
+const MAX_ROWS: usize = 100_000;
 
 #[derive(Serialize)]
 pub(super) struct Rows<R> {
@@ -203,7 +203,7 @@ pub(super) fn limit(params: &Params) -> Result<usize, ApiError> {
     let limit = params
         .parsed::<usize>("limit", expected)?
         .unwrap_or(USUAL_LIMIT);
-    if limit <= MOST_ROWS {
+    if limit <= MAX_ROWS {
         Ok(limit)
     } else {
         Err(wrong("limit", &limit.to_string(), expected))

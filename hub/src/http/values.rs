@@ -132,7 +132,7 @@ pub(crate) async fn one_port(
 }
 
 /// Largest number of series in one answer.
-const MOST_SERIES: usize = 256;
+const MAX_SERIES: usize = 256;
 
 #[derive(Serialize)]
 struct NamedSeries {
@@ -183,9 +183,9 @@ pub(crate) async fn series(
                 "give port=0xGUID/NUM and metric=NAME, each once or several times",
             ));
         }
-        if ports.len() * metrics.len() > MOST_SERIES {
+        if ports.len() * metrics.len() > MAX_SERIES {
             return Err(ApiError::wrong(format!(
-                "the answer has more than {MOST_SERIES} series; ask for fewer ports or metrics"
+                "the answer has more than {MAX_SERIES} series; ask for fewer ports or metrics"
             )));
         }
         let mut all = Vec::with_capacity(ports.len() * metrics.len());
@@ -292,7 +292,7 @@ struct Timeline {
 }
 
 /// Largest number of columns of the timeline.
-const MOST_COLUMNS: u64 = 900;
+const MAX_COLUMNS: u64 = 900;
 
 pub(crate) async fn timeline(
     State(app): State<App>,
@@ -307,7 +307,7 @@ pub(crate) async fn timeline(
         let columns =
             state
                 .timeline
-                .columns(from_ns, to_ns, state.samplers.interval_ns(), MOST_COLUMNS);
+                .columns(from_ns, to_ns, state.samplers.interval_ns(), MAX_COLUMNS);
         let filter = Filter {
             from: from_ns,
             to: to_ns,

@@ -35,7 +35,7 @@ pub(super) struct Originals {
 impl Originals {
     /// Max number of files. Beyond it, the file that has not changed for the longest time is
     /// dropped, and its compressed form is then read again.
-    const MOST: usize = 10_000;
+    const MAX: usize = 10_000;
 
     /// Records how far a file was read. `first` is the checksum of its first line.
     pub(super) fn add(&mut self, first: u32, mark: Mark) {
@@ -45,7 +45,7 @@ impl Originals {
         }
         self.changes += 1;
         self.marks.insert(first, (self.changes, mark));
-        if self.marks.len() > Self::MOST {
+        if self.marks.len() > Self::MAX {
             let oldest = self.marks.iter().min_by_key(|(_, (change, _))| *change);
             if let Some(first) = oldest.map(|(first, _)| *first) {
                 self.marks.remove(&first);

@@ -20,11 +20,11 @@ pub(crate) mod settle;
 pub(crate) mod source;
 
 /// Max number of jobs, and max number of nodes of all jobs together.
-const MOST_JOBS: usize = 20_000;
-const MOST_NODES: usize = 500_000;
+const MAX_JOBS: usize = 20_000;
+const MAX_NODES: usize = 500_000;
 
 /// Max number of bins in which the data rate of a job is kept.
-const MOST_BINS: usize = 720;
+const MAX_BINS: usize = 720;
 
 /// A job with its traffic.
 #[derive(Clone, Debug)]
@@ -95,13 +95,13 @@ impl Known {
             }
             Some(known) => {
                 let end = self.bins_from_ns + known.injected_gbps.len() as u64 * bin_ns;
-                let gap = (start.saturating_sub(end) / bin_ns).min(MOST_BINS as u64);
+                let gap = (start.saturating_sub(end) / bin_ns).min(MAX_BINS as u64);
                 known.extend(total, gap as usize);
             }
         }
         self.traffic_to_ns = self.run.to.map_or(to, |end| end.min(to));
         if let Some(total) = &mut self.total {
-            let excess = total.injected_gbps.len().saturating_sub(MOST_BINS);
+            let excess = total.injected_gbps.len().saturating_sub(MAX_BINS);
             total.injected_gbps.drain(..excess);
             total.injected_covered.drain(..excess);
             self.bins_from_ns += excess as u64 * bin_ns;
@@ -151,7 +151,7 @@ impl Jobs {
     fn bound(&mut self) {
         let nodes = |known: &Known| known.run.hosts.iter().count();
         let mut all: usize = self.table.values().map(nodes).sum();
-        if self.table.len() <= MOST_JOBS && all <= MOST_NODES {
+        if self.table.len() <= MAX_JOBS && all <= MAX_NODES {
             return;
         }
         let mut order: Vec<(u64, Key, usize)> = self
@@ -161,7 +161,7 @@ impl Jobs {
             .collect();
         order.sort_unstable();
         for (_, key, nodes) in order {
-            if self.table.len() <= MOST_JOBS && all <= MOST_NODES {
+            if self.table.len() <= MAX_JOBS && all <= MAX_NODES {
                 break;
             }
             self.table.remove(&key);
@@ -291,7 +291,7 @@ pub(crate) mod tests {
     #[test]
     fn table_drops_the_jobs_that_ended_first() {
         let mut jobs = Jobs::default();
-        let all = (0..MOST_JOBS as u64 + 5)
+        let all = (0..MAX_JOBS as u64 + 5)
             .map(|number| job(&number.to_string(), "n1", 1, Some(2 + number)))
             .collect();
         jobs.update(listing(all, 1));
@@ -301,7 +301,7 @@ pub(crate) mod tests {
                 jobs.find("4").is_none(),
                 jobs.find("5").is_some()
             ),
-            (MOST_JOBS, true, true)
+            (MAX_JOBS, true, true)
         );
         jobs.update(listing(vec![job("a", "n[1-90000]", 9, None)], 2));
         let large: Vec<_> = (0..7)
@@ -314,7 +314,7 @@ pub(crate) mod tests {
             .map(|known| known.run.hosts.iter().count())
             .sum();
         assert!(
-            nodes <= MOST_NODES && jobs.find("b6").is_some() && jobs.find("b0").is_none(),
+            nodes <= MAX_NODES && jobs.find("b6").is_some() && jobs.find("b0").is_none(),
             "{nodes}"
         );
     }

@@ -135,7 +135,7 @@ impl Board {
                     // `dt_ns` is long after a gap, which does not mean that the next reading is
                     // far away.
                     reading.valid_until[metric] =
-                        at.slot + slots(dt_ns).clamp(at.every, at.every.max(MOST_HELD)) - 1;
+                        at.slot + slots(dt_ns).clamp(at.every, at.every.max(MAX_HELD)) - 1;
                 }
                 None if state == State::Answered && before.valid_until[metric] >= at.slot => {
                     (reading.values[metric], reading.valid_until[metric]) =
@@ -250,7 +250,7 @@ impl Board {
 }
 
 /// Max number of slots for which a value is held.
-const MOST_HELD: u64 = 60;
+const MAX_HELD: u64 = 60;
 
 #[cfg(test)]
 mod tests {

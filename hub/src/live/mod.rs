@@ -34,7 +34,7 @@ pub(crate) const COUNT: usize = METRICS.len();
 const LONGEST_LAG: Duration = Duration::from_millis(4500);
 
 /// Max number of slots in this time. Frames of slots shorter than 70 ms therefore wait less.
-const MOST_SLOTS: u64 = 64;
+const MAX_SLOTS: u64 = 64;
 
 /// Returns the number of slots that can be open at the same time.
 pub(crate) fn most_slots(interval: Duration) -> u64 {
@@ -43,7 +43,7 @@ pub(crate) fn most_slots(interval: Duration) -> u64 {
         .checked_div(interval.as_nanos())
         .unwrap_or_default();
     u64::try_from(slots)
-        .unwrap_or(MOST_SLOTS)
+        .unwrap_or(MAX_SLOTS)
         .saturating_add(2)
-        .min(MOST_SLOTS)
+        .min(MAX_SLOTS)
 }

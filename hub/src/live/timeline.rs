@@ -11,7 +11,7 @@ use super::COUNT;
 use super::frame::FULL;
 
 /// Max number of slots with a bin of their own.
-const MOST_SLOTS: usize = 36_000;
+const MAX_SLOTS: usize = 36_000;
 
 /// Numbers of one slot or minute.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -89,7 +89,7 @@ impl Timeline {
             .slots
             .front()
             .copied()
-            .filter(|bin| bin.from_ns < recent_ns || self.slots.len() > MOST_SLOTS)
+            .filter(|bin| bin.from_ns < recent_ns || self.slots.len() > MAX_SLOTS)
         {
             self.slots.pop_front();
             put(

@@ -18,7 +18,7 @@ use serde::Serialize;
 
 /// Max size of all strings in bytes: 256 for each of the max number of ports. There must be a limit
 /// because an input can invent them.
-pub(crate) const MOST_OCTETS: usize = 64 << 20;
+pub(crate) const MAX_OCTETS: usize = 64 << 20;
 
 /// A device: a switch, or one port of an HCA.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
@@ -182,7 +182,7 @@ impl Collector {
 
     /// Returns whether the strings of a record fit into the limit.
     pub(crate) fn fits(&self, port: &Port<'_>) -> bool {
-        self.octets + octets(&port.node, &port.link, port.peer.as_deref()) <= MOST_OCTETS
+        self.octets + octets(&port.node, &port.link, port.peer.as_deref()) <= MAX_OCTETS
             || self
                 .ids
                 .get(&port.key())

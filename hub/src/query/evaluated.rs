@@ -31,7 +31,7 @@ const INTERVALS: usize = 64;
 const KEPT: usize = 4;
 
 /// Max number of records in a pass.
-pub(crate) const MOST_RECORDS: u64 = 10_000_000;
+pub(crate) const MAX_RECORDS: u64 = 10_000_000;
 
 /// Number of ports whose records are read at a time, which bounds the memory.
 const PORTS_AT_ONCE: usize = 4096;
@@ -88,9 +88,9 @@ fn evaluate(hub: &Hub, (from, to): (u64, u64)) -> Result<Evaluated, ApiError> {
             state.events.select(&filter),
         )
     };
-    if (to - from) / interval_ns * keys.len() as u64 > MOST_RECORDS {
+    if (to - from) / interval_ns * keys.len() as u64 > MAX_RECORDS {
         return Err(ApiError::wrong(format!(
-            "the time range has more than {MOST_RECORDS} records; give a shorter one"
+            "the time range has more than {MAX_RECORDS} records; give a shorter one"
         )));
     }
     let wanted = Wanted::Named(

@@ -20,7 +20,7 @@ use serde::Serialize;
 
 use crate::live::topology::{Topology, TopologyPort};
 use crate::query::error::ApiError;
-use crate::query::evaluated::MOST_RECORDS;
+use crate::query::evaluated::MAX_RECORDS;
 use crate::query::memory::Memory;
 use crate::query::passes::LastPasses;
 use crate::state::Hub;
@@ -33,14 +33,14 @@ const USUAL_NS: u64 = 300_000_000_000;
 const STEP: u64 = 5;
 
 /// Max number of bins, and of the bins of all ports together. A bin of a port needs about 80 bytes.
-const MOST_BINS: u64 = 360;
-const MOST_VALUES: u64 = 1_000_000;
+const MAX_BINS: u64 = 360;
+const MAX_VALUES: u64 = 1_000_000;
 
 /// Lengths of a bin to choose from, in intervals.
 const BINS: [u64; 12] = [1, 2, 5, 10, 20, 60, 120, 300, 600, 1800, 3600, 21_600];
 
 /// Largest number of senders in an answer.
-const MOST_SENDERS: usize = 100;
+const MAX_SENDERS: usize = 100;
 
 /// Number of passes that are kept.
 const KEPT: usize = 2;
@@ -128,7 +128,7 @@ pub(crate) fn one(
     let pass = passes.find(hub, range.unwrap_or_else(|| usual_range(hub)))?;
     let mut traffic = GroupTraffic::of(group, &pass.flows);
     let sender_count = traffic.senders.len();
-    traffic.senders.truncate(MOST_SENDERS);
+    traffic.senders.truncate(MAX_SENDERS);
     let topology = Arc::clone(&hub.read().topology);
     let GroupRow {
         hosts,
@@ -154,7 +154,7 @@ fn usual_range(hub: &Hub) -> (u64, u64) {
     let state = hub.read();
     let interval_ns = state.samplers.interval_ns().max(1);
     let most_ns =
-        (MOST_RECORDS / state.topology.ports.len().max(1) as u64).saturating_mul(interval_ns);
+        (MAX_RECORDS / state.topology.ports.len().max(1) as u64).saturating_mul(interval_ns);
     let to = (state.newest_ns() / interval_ns).saturating_sub(1) / STEP * STEP * interval_ns;
     (to.saturating_sub(USUAL_NS.min(most_ns)), to)
 }
@@ -210,9 +210,9 @@ impl Pass {
             asked.1,
         );
         let intervals = (range.1 - range.0).div_ceil(interval_ns);
-        if intervals.saturating_mul(keys.len() as u64) > MOST_RECORDS {
+        if intervals.saturating_mul(keys.len() as u64) > MAX_RECORDS {
             return Err(ApiError::wrong(format!(
-                "the time range has more than {MOST_RECORDS} records; give a shorter one"
+                "the time range has more than {MAX_RECORDS} records; give a shorter one"
             )));
         }
         let bin_ns = bin_intervals(intervals, keys.len() as u64) * interval_ns;
@@ -248,7 +248,7 @@ impl Pass {
 
 /// Returns the length of a bin in intervals that lets the bins of all ports fit into memory.
 fn bin_intervals(intervals: u64, ports: u64) -> u64 {
-    let most = MOST_BINS.min(MOST_VALUES / ports.max(1)).max(1);
+    let most = MAX_BINS.min(MAX_VALUES / ports.max(1)).max(1);
     BINS.into_iter()
         .find(|length| intervals.div_ceil(*length) <= most)
         .unwrap_or_else(|| intervals.div_ceil(most))

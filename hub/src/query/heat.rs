@@ -35,13 +35,13 @@ use crate::store::minutes;
 const MAGIC: u32 = 0x3148_4249;
 
 /// Max number of columns.
-pub(crate) const MOST_COLUMNS: u64 = 2000;
+pub(crate) const MAX_COLUMNS: u64 = 2000;
 
 /// Default number of columns.
 pub(crate) const USUAL_COLUMNS: u64 = 600;
 
 /// Max number of values in a matrix.
-const MOST_VALUES: u64 = 50_000_000;
+const MAX_VALUES: u64 = 50_000_000;
 
 /// Number of ports whose records are read at a time, which bounds the memory.
 const PORTS_AT_ONCE: usize = 1024;
@@ -149,7 +149,7 @@ pub(crate) fn find(hub: &Hub, request: Request) -> Result<Vec<u8>, ApiError> {
     });
     let from = request.from / step * step;
     let columns = (request.to.saturating_sub(from)).div_ceil(step).max(1);
-    if columns > MOST_COLUMNS || columns * topology.ports.len() as u64 > MOST_VALUES {
+    if columns > MAX_COLUMNS || columns * topology.ports.len() as u64 > MAX_VALUES {
         return Err(ApiError::wrong(format!(
             "the matrix has too many columns (found {columns}); give a longer step or a shorter range"
         )));
@@ -272,7 +272,7 @@ pub(crate) fn find(hub: &Hub, request: Request) -> Result<Vec<u8>, ApiError> {
 }
 
 /// Max number of values in a matrix with records of an archive. Each needs about 80 bytes.
-const MOST_ARCHIVED: u64 = 4_000_000;
+const MAX_ARCHIVED: u64 = 4_000_000;
 
 /// Rows of all ports, from the archive and from memory.
 #[derive(Clone)]
@@ -312,7 +312,7 @@ fn archived(
     let archive = hub
         .archive
         .as_ref()
-        .filter(|archive| range.0 < oldest && values <= MOST_ARCHIVED && archive.exists());
+        .filter(|archive| range.0 < oldest && values <= MAX_ARCHIVED && archive.exists());
     let Some(archive) = archive else {
         return Ok(None);
     };

@@ -19,14 +19,14 @@ use serde::Serialize;
 use crate::jobs::Known;
 use crate::jobs::settle::{BIN_NS, keys_of};
 use crate::query::error::ApiError;
-use crate::query::evaluated::{Evaluated, Evaluations, MOST_RECORDS};
+use crate::query::evaluated::{Evaluated, Evaluations, MAX_RECORDS};
 use crate::state::Hub;
 
 /// Default time range of a job's links: its last minute.
 const USUAL_NS: u64 = 60_000_000_000;
 
 /// Max number of neighbours, links and congestion trees in the answer.
-const MOST_ROWS: usize = 100;
+const MAX_ROWS: usize = 100;
 
 /// A job with its traffic. Sums are null without records.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -246,7 +246,7 @@ pub(crate) fn one(
         let last = state.newest_ns() / interval_ns * interval_ns;
         let end = known.run.to.map_or(last, |end| end.min(last)) / interval_ns * interval_ns;
         let ports = state.store.keys().len().max(1) as u64;
-        let most_ns = (MOST_RECORDS / ports).saturating_mul(interval_ns);
+        let most_ns = (MAX_RECORDS / ports).saturating_mul(interval_ns);
         let (from, to) = range.unwrap_or_else(|| (end.saturating_sub(USUAL_NS.min(most_ns)), end));
         let from = from
             .max(known.start_ns() / interval_ns * interval_ns)
@@ -352,7 +352,7 @@ impl Traffic {
             .uplinks
             .iter()
             .filter_map(row)
-            .take(MOST_ROWS)
+            .take(MAX_ROWS)
             .collect()
     }
 
@@ -408,7 +408,7 @@ impl Traffic {
         };
         let mut rows: Vec<Neighbour> = others.iter().filter_map(neighbour).collect();
         rows.sort_by(|a, b| (b.up_gbps + b.down_gbps).total_cmp(&(a.up_gbps + a.down_gbps)));
-        rows.truncate(MOST_ROWS);
+        rows.truncate(MAX_ROWS);
         rows
     }
 }
@@ -435,6 +435,6 @@ fn trees(found: &Evaluated, hosts: &Hosts) -> Vec<JobTree> {
     };
     let mut rows: Vec<JobTree> = trees.trees.iter().filter_map(row).collect();
     rows.sort_by(|a, b| b.job_blocked_seconds.total_cmp(&a.job_blocked_seconds));
-    rows.truncate(MOST_ROWS);
+    rows.truncate(MAX_ROWS);
     rows
 }

@@ -7,7 +7,7 @@ use crate::events::EventRow;
 use crate::kinds;
 
 /// Max number of marks. Severe marks are kept first, then the newest ones.
-const MOST: usize = 500;
+const MAX: usize = 500;
 
 /// Events without a mark, because they are frequent and show no change of the fabric.
 const HIDDEN: [&str; 4] = [
@@ -40,7 +40,7 @@ pub(crate) fn of(events: Vec<EventRow>) -> Vec<Mark> {
         .map(Mark::of)
         .collect();
     marks.sort_by_key(|mark| (std::cmp::Reverse(mark.severe), std::cmp::Reverse(mark.ts)));
-    marks.truncate(MOST);
+    marks.truncate(MAX);
     marks.sort_by_key(|mark| mark.ts);
     marks
 }
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn severe_marks_are_kept() {
-        let mut events: Vec<_> = (0..MOST as u64 + 100)
+        let mut events: Vec<_> = (0..MAX as u64 + 100)
             .map(|ts| EventRow::of_hub(ts, "reset", String::new()))
             .collect();
         events[0] = EventRow {
@@ -102,7 +102,7 @@ mod tests {
                 marks[0].text.as_str(),
                 marks[1].ts
             ),
-            (MOST, "link", "link_down leaf port 7: x", 101)
+            (MAX, "link", "link_down leaf port 7: x", 101)
         );
     }
 

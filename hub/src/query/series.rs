@@ -24,7 +24,7 @@ use crate::store::chunk::Wanted;
 use crate::store::minutes;
 
 /// Largest number of values in an answer.
-pub(crate) const MOST_VALUES: usize = 1_000_000;
+pub(crate) const MAX_VALUES: usize = 1_000_000;
 
 /// Form in which a counter is returned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -265,9 +265,9 @@ fn series(
     let is_counter = !metric.counters().is_empty() && metric.form == As::Total;
     let Some(step) = step else {
         // A value has the time of its end.
-        if old.len() + samples.len() > MOST_VALUES {
+        if old.len() + samples.len() > MAX_VALUES {
             return Err(ApiError::wrong(format!(
-                "the answer has more than {MOST_VALUES} values; give a step or a shorter range"
+                "the answer has more than {MAX_VALUES} values; give a step or a shorter range"
             )));
         }
         let real = |value: &Option<(f64, f64)>| value.map(|(mean, _)| Number::Real(mean));
@@ -292,9 +292,9 @@ fn series(
         });
     };
     let count = (to - from).div_ceil(step.max(1)) as usize;
-    if count > MOST_VALUES {
+    if count > MAX_VALUES {
         return Err(ApiError::wrong(format!(
-            "the answer has more than {MOST_VALUES} steps; give a longer step or a shorter range"
+            "the answer has more than {MAX_VALUES} steps; give a longer step or a shorter range"
         )));
     }
     let mut bins = vec![StepBin::default(); count];

@@ -50,7 +50,7 @@ const IDENTITY: &str = "5s";
 /// Size in bytes of all samplers' records that may wait for the hub, and the min for one sampler.
 /// If the hub is slower, the outputs of the samplers drop records and count them.
 const BUFFERS: u64 = 256 << 20;
-const LEAST_BUFFER: u64 = 1 << 20;
+const MIN_BUFFER: u64 = 1 << 20;
 
 /// Time between two checks for records of the samplers.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
@@ -179,7 +179,7 @@ impl Prepared {
     /// Returns a sampler that has not started yet, and its records.
     fn sampler(&self, block: &Sampler, clock: SystemClock) -> (RunningSampler, Lines) {
         let (outlet, lines) =
-            Destination::memory_of((BUFFERS / self.blocks.len().max(1) as u64).max(LEAST_BUFFER));
+            Destination::memory_of((BUFFERS / self.blocks.len().max(1) as u64).max(MIN_BUFFER));
         let settings = settings(block, self.interval, &self.engine);
         let (block, fabric) = (block.clone(), Arc::clone(&self.fabric));
         (

@@ -5,7 +5,7 @@ use ibnet_record::types::{Guid, PortNum};
 use serde_json::json;
 
 use super::*;
-use crate::live::topology::MOST_OCTETS;
+use crate::live::topology::MAX_OCTETS;
 use crate::query::heat::{self, Join, Request};
 use crate::store::chunk::Wanted;
 
@@ -524,11 +524,11 @@ fn names_of_invented_ports_are_refused_beyond_their_limit() {
     };
     let name = "x".repeat(1000);
     // As after many ports: three more have room.
-    hub.write().collector.octets = MOST_OCTETS - 3 * 2000;
+    hub.write().collector.octets = MAX_OCTETS - 3 * 2000;
     (1..=5).for_each(|guid| add(&hub, START, &port(guid, 0, &name)));
     assert_eq!(
         (counts(), hub.read().collector.octets),
-        ((3, 2), MOST_OCTETS)
+        ((3, 2), MAX_OCTETS)
     );
     // A port that is known stays, but its name does not become longer.
     add(&hub, START + 1, &port(1, 1, &name));

@@ -31,7 +31,7 @@ const HOUR: u64 = 60;
 const QUIET: u64 = 8;
 
 /// Largest number of minutes that are not written. A record can describe a whole day.
-const MOST_OPEN: usize = 16;
+const MAX_OPEN: usize = 16;
 
 const NUMBER: Key = Key::field(0);
 
@@ -139,7 +139,7 @@ impl Minutes {
         self.open
             .iter()
             .position(is_due)
-            .or_else(|| oldest().filter(|_| self.open.len() > MOST_OPEN))
+            .or_else(|| oldest().filter(|_| self.open.len() > MAX_OPEN))
     }
 
     fn add_value(
@@ -557,6 +557,6 @@ mod tests {
         (1..1000)
             .rev()
             .for_each(|minute| add(&mut minutes, &mut octets, minute * 60, "primary", 1.0));
-        assert_eq!((minutes.open.len(), xmit(&minutes).len()), (MOST_OPEN, 999));
+        assert_eq!((minutes.open.len(), xmit(&minutes).len()), (MAX_OPEN, 999));
     }
 }

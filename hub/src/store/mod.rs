@@ -34,10 +34,10 @@ mod table;
 mod track;
 
 /// Max number of ports. There must be a limit because an input can invent ports.
-pub(crate) const MOST_PORTS: usize = 262_144;
+pub(crate) const MAX_PORTS: usize = 262_144;
 
 /// Max number of samplers of one port.
-const MOST_TRACKS: usize = 8;
+const MAX_TRACKS: usize = 8;
 
 /// Size in bytes of a track's table with one record.
 const TABLE: usize = 1024;
@@ -177,7 +177,7 @@ impl Store {
     fn try_add(&mut self, port: &Port<'_>, source: &Source) -> Option<Added> {
         let id = match self.ids.get(&port.key()) {
             Some(id) => *id as usize,
-            None if self.ports.len() < MOST_PORTS && self.open < self.limits.recent_max => {
+            None if self.ports.len() < MAX_PORTS && self.open < self.limits.recent_max => {
                 let id = self.ports.len();
                 self.ids.insert(port.key(), id as u32);
                 self.ports.push(Tracks {
@@ -198,7 +198,7 @@ impl Store {
             .position(|track| track.is_secondary == is_secondary && *track.sampler == *source.name)
         {
             Some(place) => place,
-            None if tracks.len() < MOST_TRACKS && self.open < self.limits.recent_max => {
+            None if tracks.len() < MAX_TRACKS && self.open < self.limits.recent_max => {
                 let track = Track::new(port, Arc::clone(&source.name), is_secondary);
                 self.open += track.open_octets() + TABLE;
                 tracks.push(track);

@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 /// Max number of strings. Records of this version have fewer than 400. There must be a limit
 /// because an input can invent names.
-const MOST: usize = 4096;
+const MAX: usize = 4096;
 
 /// Max length of a string in bytes, which the joined names of all saturated counters of a
 /// record need.
@@ -42,7 +42,7 @@ impl Names {
         }
         let number = u16::try_from(this.texts.len())
             .ok()
-            .filter(|number| usize::from(*number) < MOST)?;
+            .filter(|number| usize::from(*number) < MAX)?;
         let names = Arc::make_mut(this);
         let text: Arc<str> = text.into();
         names.texts.push(Arc::clone(&text));
@@ -58,11 +58,11 @@ mod tests {
     #[test]
     fn number_of_texts_is_limited() {
         let mut names = Arc::default();
-        let numbers: Vec<_> = (0..=MOST)
+        let numbers: Vec<_> = (0..=MAX)
             .map(|number| Names::number(&mut names, &number.to_string()))
             .collect();
         assert_eq!(
-            (numbers[0], numbers[MOST - 1], numbers[MOST]),
+            (numbers[0], numbers[MAX - 1], numbers[MAX]),
             (Some(0), Some(4095), None)
         );
         assert_eq!(

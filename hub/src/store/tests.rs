@@ -206,9 +206,9 @@ fn port_without_records_is_forgotten() {
 
 #[test]
 fn open_chunks_count_towards_the_limit() {
-    const MOST: usize = 16 << 20;
+    const MAX: usize = 16 << 20;
     let mut store = Store::new(Limits {
-        recent_max: MOST,
+        recent_max: MAX,
         ..UNLIMITED
     });
     for guid in 1..=8000 {
@@ -218,7 +218,7 @@ fn open_chunks_count_towards_the_limit() {
     }
     trim(&mut store, 100);
     assert!(
-        store.kept(0).octets <= MOST && store.counts().refused > 0,
+        store.kept(0).octets <= MAX && store.counts().refused > 0,
         "{} octets, {:?}",
         store.kept(0).octets,
         store.counts()

@@ -12,7 +12,7 @@ LENGTHS = [MS * n for n in (1, 2, 10, 20, 100, 200)] + [
     SECOND * n
     for n in (1, 2, 10, 20, 60, 120, 600, 1200, 3600, 7200, 21600, 43200, 86400, 604800, 6048000, 60480000)
 ]
-MOST_BINS = 2000
+MAX_BINS = 2000
 UNITS = {"xmit_gbps": "Gb/s", "rcv_gbps": "Gb/s", "rtt_ns": "ns", "rtt_mean_ns": "ns"} | dict.fromkeys(
     ["xmit_utilization", "rcv_utilization", "xmit_blocked"], "share of 1"
 )
@@ -262,7 +262,7 @@ def heat(recording, shown, metrics, by, differences):
     }
     times = [(a, b) for found in all_parts.values() for _, a, b, _, _ in found]
     low, high = min(a for a, _ in times), max(b for _, b in times)
-    width = next(w for w in LENGTHS if w >= recording.interval and (high - 1) // w - low // w < MOST_BINS)
+    width = next(w for w in LENGTHS if w >= recording.interval and (high - 1) // w - low // w < MAX_BINS)
     low_bin, high_bin = low // width, (high - 1) // width
     if low_bin < high_bin and 8 * (high - high_bin * width) < width:
         high_bin -= 1

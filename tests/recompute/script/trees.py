@@ -6,7 +6,7 @@ from errors import Device
 from records import SECOND, end, first
 
 WAITS, FULL = 0.1, 0.9
-MOST_INTERVALS = 64
+MAX_INTERVALS = 64
 
 
 class Load:
@@ -52,7 +52,7 @@ def intervals(recording):
     for guid, port, _, second in recording.seconds:
         seconds[guid, port].add(second)
     shift = 0
-    while any(len({second >> shift for second in all_}) > MOST_INTERVALS for all_ in seconds.values()):
+    while any(len({second >> shift for second in all_}) > MAX_INTERVALS for all_ in seconds.values()):
         shift += 1
     return recording.grouped(lambda key, second: (*key, second >> shift)), shift
 

@@ -424,7 +424,7 @@ fn attack(listener: &TcpListener, attack: &[u8], most: u64) -> u64 {
 #[test]
 fn hostile_server_neither_fills_the_memory_nor_stops_the_output() {
     /// The server never sends more, so that a failed test does not fill the memory of the machine.
-    const MOST: u64 = 1 << 30;
+    const MAX: u64 = 1 << 30;
     let Some(program) = available() else { return };
     let port = FreePort::new();
     let listener = TcpListener::bind(("127.0.0.1", port.number())).unwrap();
@@ -436,11 +436,8 @@ fn hostile_server_neither_fills_the_memory_nor_stops_the_output() {
         "no line feed ",
         "MSG x 1 18446744073709551615\r\n",
     ] {
-        let sent = attack(&listener, message.as_bytes(), MOST);
-        assert!(
-            sent < MOST,
-            "{message:?}: the client received {sent} octets"
-        );
+        let sent = attack(&listener, message.as_bytes(), MAX);
+        assert!(sent < MAX, "{message:?}: the client received {sent} octets");
     }
     drop(listener);
     let mut server = Server::start_at(port, program, &sampler, "");

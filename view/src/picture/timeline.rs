@@ -353,20 +353,20 @@ impl Timeline {
 
 /// Escapes a name and shortens it to a width in pixels.
 fn fitting(name: &str, size: u32, width: i32) -> String {
-    const LEAST: usize = 8;
+    const MIN: usize = 8;
     // No picture has space for more characters.
-    const MOST: usize = 300;
+    const MAX: usize = 300;
     let fits = |text: &String| font::width(text, size) <= f64::from(width);
     let most = Printable(name)
         .to_string()
         .chars()
         .count()
-        .clamp(LEAST, MOST);
-    (LEAST..=most)
+        .clamp(MIN, MAX);
+    (MIN..=most)
         .rev()
         .map(|most| shortened(name, most))
         .find(fits)
-        .unwrap_or_else(|| shortened(name, LEAST))
+        .unwrap_or_else(|| shortened(name, MIN))
 }
 
 const fn rgb((red, green, blue): palette::Rgb) -> RGBColor {

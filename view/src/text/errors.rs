@@ -14,7 +14,7 @@ use ibnet_record::{ERROR_COUNTERS, is_error_part};
 use super::{count, table};
 
 /// Max number of names in a sentence.
-const MOST_NAMES: usize = 8;
+const MAX_NAMES: usize = 8;
 
 /// Writes the devices that do not answer, a table of port faults, and notes on ports that the table
 /// does not list. `when` is the text of the time range.
@@ -89,9 +89,9 @@ pub(crate) fn unreachable(devices: &[FaultyDevice]) -> Option<String> {
         0 => name(device),
         behind => format!("{} ({} behind it)", name(device), count(behind, "device")),
     };
-    let mut names: Vec<String> = dead.iter().take(MOST_NAMES).map(name).collect();
-    if dead.len() > MOST_NAMES {
-        names.push(format!("and {} more", dead.len() - MOST_NAMES));
+    let mut names: Vec<String> = dead.iter().take(MAX_NAMES).map(name).collect();
+    if dead.len() > MAX_NAMES {
+        names.push(format!("and {} more", dead.len() - MAX_NAMES));
     }
     Some(format!("{what} {verb}: {}", names.join(", ")))
 }
@@ -127,11 +127,11 @@ fn device_row(device: &FaultyDevice, zone: &Zone) -> [String; 6] {
     let mut behind: Vec<String> = device
         .behind
         .iter()
-        .take(MOST_NAMES)
+        .take(MAX_NAMES)
         .map(|port| Printable(port.node.trim()).to_string())
         .collect();
-    if device.behind.len() > MOST_NAMES {
-        behind.push(format!("and {} more", device.behind.len() - MOST_NAMES));
+    if device.behind.len() > MAX_NAMES {
+        behind.push(format!("and {} more", device.behind.len() - MAX_NAMES));
     }
     [
         state.to_owned(),

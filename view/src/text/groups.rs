@@ -11,7 +11,7 @@ use super::{count, table};
 use crate::picture::groups::sender_name;
 
 /// Largest number of hosts and of senders in the tables.
-const MOST: usize = 32;
+const MAX: usize = 32;
 
 /// Writes sums, a table of the hosts and a table of the senders of each group.
 pub fn report(groups: &[GroupTraffic]) -> String {
@@ -37,7 +37,7 @@ fn write_group(text: &mut String, traffic: &GroupTraffic) -> fmt::Result {
         let names: Vec<_> = traffic
             .missing
             .iter()
-            .take(MOST)
+            .take(MAX)
             .map(|name| Printable(name).to_string())
             .collect();
         writeln!(text, "without records: {}", names.join(" "))?;
@@ -75,7 +75,7 @@ fn write_group(text: &mut String, traffic: &GroupTraffic) -> fmt::Result {
         "known",
     ]);
     let peak = |gbps: Option<f64>| gbps.map_or_else(|| "-".to_owned(), |gbps| format!("{gbps:.1}"));
-    for target in traffic.targets.iter().take(MOST) {
+    for target in traffic.targets.iter().take(MAX) {
         hosts.add_row([
             Printable(&target.host).to_string(),
             target.ports.to_string(),
@@ -87,11 +87,11 @@ fn write_group(text: &mut String, traffic: &GroupTraffic) -> fmt::Result {
         ]);
     }
     writeln!(text, "\n{}", table::to_text(hosts, &[1, 2, 3, 4, 5, 6]))?;
-    if traffic.targets.len() > MOST {
+    if traffic.targets.len() > MAX {
         writeln!(
             text,
             "and {} more hosts that received less",
-            traffic.targets.len() - MOST
+            traffic.targets.len() - MAX
         )?;
     }
     let mut senders = table::new();
@@ -104,7 +104,7 @@ fn write_group(text: &mut String, traffic: &GroupTraffic) -> fmt::Result {
         "corr.",
         "known",
     ]);
-    for sender in traffic.senders.iter().take(MOST) {
+    for sender in traffic.senders.iter().take(MAX) {
         senders.add_row([
             Printable(&sender_name(sender)).to_string(),
             octets(sender.sent_bytes),
@@ -118,11 +118,11 @@ fn write_group(text: &mut String, traffic: &GroupTraffic) -> fmt::Result {
         ]);
     }
     writeln!(text, "\n{}", table::to_text(senders, &[1, 2, 3, 4, 5, 6]))?;
-    if traffic.senders.len() > MOST {
+    if traffic.senders.len() > MAX {
         writeln!(
             text,
             "and {} more senders with smaller estimates",
-            traffic.senders.len() - MOST
+            traffic.senders.len() - MAX
         )?;
     }
     writeln!(text)

@@ -11,7 +11,7 @@ use ibnet_record::types::Printable;
 use super::{count, percent, table};
 
 /// Largest number of nodes and of links in the tables.
-const MOST: usize = 32;
+const MAX: usize = 32;
 
 /// Writes sums, a table of the nodes and a table of the links to other switches.
 pub fn report(job: &Job) -> String {
@@ -36,10 +36,10 @@ fn write_sums(text: &mut String, job: &Job) -> fmt::Result {
         let names: Vec<_> = job
             .missing
             .iter()
-            .take(MOST)
+            .take(MAX)
             .map(|name| Printable(name).to_string())
             .collect();
-        let more = job.missing.len().saturating_sub(MOST);
+        let more = job.missing.len().saturating_sub(MAX);
         let more = if more > 0 {
             format!(" and {more} more")
         } else {
@@ -101,7 +101,7 @@ fn write_nodes(text: &mut String, job: &Job) -> fmt::Result {
     nodes.sort_by(|a, b| b.injected_bytes.total_cmp(&a.injected_bytes));
     let mut table = table::new();
     table.set_header(["node", "ports", "injected", "ejected", "blocked", "peak"]);
-    for node in nodes.iter().take(MOST) {
+    for node in nodes.iter().take(MAX) {
         let host = Printable(&node.host).to_string();
         let (blocked, peak) = (percent(node.blocked), percent(node.blocked_peak));
         table.add_row([
@@ -114,11 +114,11 @@ fn write_nodes(text: &mut String, job: &Job) -> fmt::Result {
         ]);
     }
     writeln!(text, "\n{}", table::to_text(table, &[1, 2, 3, 4, 5]))?;
-    if nodes.len() > MOST {
+    if nodes.len() > MAX {
         writeln!(
             text,
             "and {} more nodes that injected less",
-            nodes.len() - MOST
+            nodes.len() - MAX
         )?;
     }
     Ok(())
@@ -137,7 +137,7 @@ fn write_links(text: &mut String, job: &Job) -> fmt::Result {
             "used",
             "blocked",
         ]);
-        for link in job.uplinks.iter().take(MOST) {
+        for link in job.uplinks.iter().take(MAX) {
             let [up, own_up, down, own_down] = [
                 link.up_gbps,
                 link.job_up_gbps,
@@ -157,11 +157,11 @@ fn write_links(text: &mut String, job: &Job) -> fmt::Result {
             ]);
         }
         writeln!(text, "\n{}", table::to_text(table, &[2, 3, 4, 5, 6, 7]))?;
-        if job.uplinks.len() > MOST {
+        if job.uplinks.len() > MAX {
             writeln!(
                 text,
                 "and {} more links with less traffic of the job",
-                job.uplinks.len() - MOST
+                job.uplinks.len() - MAX
             )?;
         }
     }

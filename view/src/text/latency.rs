@@ -1,7 +1,7 @@
 //! Writes the table of round-trip times, and the modes with their causes.
 
 use ibnet_analysis::latency::bins::Bins;
-use ibnet_analysis::latency::grouping::{self, By, COST, LEAST_SCORE};
+use ibnet_analysis::latency::grouping::{self, By, COST, MIN_SCORE};
 use ibnet_analysis::latency::modes::Mode;
 use ibnet_analysis::latency::{COMPOUND, LEAST, Latencies, LatencyRow, ModeReport, Source};
 use ibnet_record::types::Printable;
@@ -10,7 +10,7 @@ use super::table;
 use crate::draw::axis::nanos;
 
 /// Largest number of samplers in the table.
-const MOST_SAMPLERS: usize = 24;
+const MAX_SAMPLERS: usize = 24;
 
 /// Names of the columns after the first one.
 const COLUMNS: [&str; 14] = [
@@ -37,7 +37,7 @@ pub fn report(latencies: &Latencies, bins: Bins) -> String {
         let groups = latencies.groups(by);
         groups
             .iter()
-            .take(MOST_SAMPLERS)
+            .take(MAX_SAMPLERS)
             .for_each(|group| add(format!("{prefix}{}", Printable(&group.name)), &group.values));
     }
     for (name, values) in [(LEAST, &latencies.least), (COMPOUND, &latencies.compound)] {
@@ -46,10 +46,10 @@ pub fn report(latencies: &Latencies, bins: Bins) -> String {
         }
     }
     let mut text = table::to_text(table, &(1..=COLUMNS.len()).collect::<Vec<_>>()) + "\n";
-    if latencies.samplers.len() > MOST_SAMPLERS {
+    if latencies.samplers.len() > MAX_SAMPLERS {
         text += &format!(
             "and {} more samplers\n",
-            latencies.samplers.len() - MOST_SAMPLERS
+            latencies.samplers.len() - MAX_SAMPLERS
         );
     }
     format!(
@@ -99,7 +99,7 @@ pub(super) fn list(modes: &[f64]) -> String {
 /// Formats the modes and their causes: `two modes: 65 us (89 % hca), 150 us (89 % switch)`.
 fn modes(latencies: &Latencies, bins: Bins) -> String {
     let ModeReport { modes, separations } = latencies.modes(bins);
-    let best = separations.first().filter(|best| best.score >= LEAST_SCORE);
+    let best = separations.first().filter(|best| best.score >= MIN_SCORE);
     let named = modes.iter().map(|mode| {
         nanos(mode.at) + &members(latencies, *mode, best.map(|best| best.by), modes.len() > 1)
     });
@@ -133,7 +133,7 @@ fn modes(latencies: &Latencies, bins: Bins) -> String {
         text += &format!(
             "{result}. Scores: {scores}.\n\
              Score: share of the uncertainty about the mode that the group removes, less {COST} for each\n\
-             doubling of the number of groups; below {LEAST_SCORE} it means no separation. Densities are {unit}.\n"
+             doubling of the number of groups; below {MIN_SCORE} it means no separation. Densities are {unit}.\n"
         );
     }
     text

@@ -13,8 +13,8 @@ use super::job::octets;
 use super::{percent, table};
 
 /// Largest number of rows of a table, and of jobs in a cell.
-const MOST: usize = 12;
-const MOST_JOBS: usize = 3;
+const MAX: usize = 12;
+const MAX_JOBS: usize = 3;
 
 /// Writes the neighbours of a job, the roots that held it up, and the links that it shared.
 pub fn report(sharing: &Sharing) -> String {
@@ -51,7 +51,7 @@ fn write_neighbours(text: &mut String, sharing: &Sharing) -> fmt::Result {
         seconds,
         roots,
         share,
-    } in sharing.neighbours.iter().take(MOST)
+    } in sharing.neighbours.iter().take(MAX)
     {
         let JobShare {
             least_if_apart_bytes,
@@ -86,7 +86,7 @@ fn write_roots(text: &mut String, sharing: &Sharing) -> fmt::Result {
         "job waited",
         "traffic of",
     ]);
-    for root in sharing.roots.iter().take(MOST) {
+    for root in sharing.roots.iter().take(MAX) {
         let why = match root.why {
             RootCause::Full => "full",
             RootCause::SlowHost => "slow host",
@@ -120,7 +120,7 @@ fn write_links(text: &mut String, sharing: &Sharing) -> fmt::Result {
     }
     let mut table = table::new();
     table.set_header(["shared link", "to", "time", "used", "blocked", "traffic of"]);
-    for link in sharing.links.iter().take(MOST) {
+    for link in sharing.links.iter().take(MAX) {
         let (used, blocked) = (
             percent(Some(link.xmit_utilization)),
             percent(Some(link.blocked)),
@@ -140,8 +140,8 @@ fn write_links(text: &mut String, sharing: &Sharing) -> fmt::Result {
 }
 
 fn more(text: &mut String, count: usize) -> fmt::Result {
-    if count > MOST {
-        writeln!(text, "and {} more (--format json)", count - MOST)
+    if count > MAX {
+        writeln!(text, "and {} more (--format json)", count - MAX)
     } else {
         Ok(())
     }
@@ -174,9 +174,9 @@ fn jobs(jobs: &[JobOnLink], all: f64) -> String {
             None => format!("{} {bounds}", job(one.job.as_deref())),
         }
     };
-    let mut shares: Vec<String> = jobs.iter().take(MOST_JOBS).map(share).collect();
-    if jobs.len() > MOST_JOBS {
-        shares.push(format!("{} more", jobs.len() - MOST_JOBS));
+    let mut shares: Vec<String> = jobs.iter().take(MAX_JOBS).map(share).collect();
+    if jobs.len() > MAX_JOBS {
+        shares.push(format!("{} more", jobs.len() - MAX_JOBS));
     }
     shares.join(", ")
 }

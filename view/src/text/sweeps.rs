@@ -8,7 +8,7 @@ use super::{latency, percent, table};
 use crate::draw::axis::nanos;
 
 /// Largest number of samplers in the table.
-const MOST_SAMPLERS: usize = 100;
+const MAX_SAMPLERS: usize = 100;
 
 /// Writes three tables: the samplers, the durations of sweeps, and the compound queries.
 pub fn report(report: &SweepReport) -> String {
@@ -92,7 +92,7 @@ fn samplers(report: &SweepReport) -> String {
         "max",
         "sd",
     ]));
-    for row in report.rows.iter().take(MOST_SAMPLERS) {
+    for row in report.rows.iter().take(MAX_SAMPLERS) {
         let mut cells = vec![
             Printable(&report.name(row)).to_string(),
             row.slots.to_string(),
@@ -108,7 +108,7 @@ fn samplers(report: &SweepReport) -> String {
         table.add_row(cells);
     }
     let text = table::to_text(table, &(1..17).collect::<Vec<_>>());
-    let more = report.rows.len().saturating_sub(MOST_SAMPLERS);
+    let more = report.rows.len().saturating_sub(MAX_SAMPLERS);
     if more > 0 {
         format!("{text}\nand {more} more samplers")
     } else {

@@ -9,7 +9,7 @@ use ibnet_record::types::Printable;
 use super::{count, percent, table};
 
 /// Max number of ports that are listed below one port.
-const MOST_SHOWN: usize = 12;
+const MAX_SHOWN: usize = 12;
 
 /// Min length of the intervals of a search, in nanoseconds.
 const SHORT_NS: u64 = 1_000_000_000;
@@ -56,7 +56,7 @@ fn write_trees(text: &mut String, found: &Trees, top: usize) -> fmt::Result {
             "\n{} waited for each other in a circle without a root; a correct routing has no circles:",
             count(found.circles.len(), "port")
         )?;
-        for (key, seconds) in found.circles.iter().take(MOST_SHOWN) {
+        for (key, seconds) in found.circles.iter().take(MAX_SHOWN) {
             writeln!(text, "  {}, {seconds:.0} s", with_peer(found, *key))?;
         }
     }
@@ -178,7 +178,7 @@ fn add_rows(
             .peer(key)
             .map_or_else(String::new, |peer| peer.to_string())
     };
-    for port in ports.iter().take(MOST_SHOWN) {
+    for port in ports.iter().take(MAX_SHOWN) {
         let [seconds, blocked, used] = numbers(&[*port]);
         table.add_row([
             format!("{indent}{}", found.name(*port.0)),
@@ -189,10 +189,10 @@ fn add_rows(
         ]);
         add_rows(table, found, tree, *port.0, depth + 1);
     }
-    if ports.len() > MOST_SHOWN {
+    if ports.len() > MAX_SHOWN {
         table.add_row([format!(
             "{indent}and {}",
-            count(ports.len() - MOST_SHOWN, "more switch port")
+            count(ports.len() - MAX_SHOWN, "more switch port")
         )]);
     }
     if let [(first, _), others @ ..] = &hosts[..] {

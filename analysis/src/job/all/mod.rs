@@ -38,13 +38,13 @@ const BINS_S: [u64; 12] = [1, 2, 10, 20, 60, 120, 600, 1200, 3600, 7200, 21_600,
 const USUAL_BINS: u64 = 360;
 
 /// Max number of bins if their length is given.
-const MOST_BINS: u64 = 5000;
+const MAX_BINS: u64 = 5000;
 
 const SECOND: u64 = 1_000_000_000;
 
 /// A bin of a port counts as known if at most this share of its time is unknown, because the
 /// intervals of different ports do not begin at the same time.
-const MOST_LACKING: f64 = 0.125;
+const MAX_LACKING: f64 = 0.125;
 
 /// The traffic of all ports by job and bin, from the records.
 #[derive(Clone, Debug)]
@@ -96,7 +96,7 @@ impl AllJobs {
         self.span = Some((from, to));
         let bins = |bin_ns: u64| (to - 1) / bin_ns - from / bin_ns + 1;
         if self.is_fixed {
-            self.is_too_long = bins(self.bin_ns) > MOST_BINS;
+            self.is_too_long = bins(self.bin_ns) > MAX_BINS;
         } else if bins(self.bin_ns) > USUAL_BINS {
             let fits = BINS_S
                 .into_iter()
@@ -270,7 +270,7 @@ impl AllJobs {
         if self.is_too_long {
             let help = "give a longer --bin, or omit it".to_owned();
             return Err(AnalysisError::Nothing {
-                what: format!("--bin gives more than {MOST_BINS} bins"),
+                what: format!("--bin gives more than {MAX_BINS} bins"),
                 help,
             });
         }
@@ -399,7 +399,7 @@ impl Axis {
             };
         }
         let value = octets.sum * 8.0 / 1e9 / self.seconds[bin];
-        if known_s >= whole_s * (1.0 - MOST_LACKING) {
+        if known_s >= whole_s * (1.0 - MAX_LACKING) {
             Cell::Value(value)
         } else {
             Cell::AtLeast {

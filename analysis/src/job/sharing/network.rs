@@ -10,7 +10,7 @@ use crate::ports::{PortKey, PortSummary};
 use crate::routes::Routes;
 
 /// Max number of switches on a path. A longer path is a loop.
-const MOST_HOPS: usize = 64;
+const MAX_HOPS: usize = 64;
 
 /// One direction of a link, as an index of [`Network::links`].
 pub(super) type LinkIndex = u32;
@@ -153,7 +153,7 @@ impl<'a> Network<'a> {
         let Some(mut at) = from.leaf else {
             return false;
         };
-        for _ in 0..MOST_HOPS {
+        for _ in 0..MAX_HOPS {
             let next = routes
                 .port(at, to.lid)
                 .filter(|port| *port != PortNum(0))

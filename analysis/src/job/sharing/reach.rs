@@ -8,7 +8,7 @@ use super::network::{LinkIndex, Network};
 use crate::routes::Routes;
 
 /// Max number of links on all paths from leaf switches to hosts, which limits the memory.
-const MOST_STEPS: usize = 20_000_000;
+const MAX_STEPS: usize = 20_000_000;
 
 /// The hosts on both sides of each link, which do not depend on the jobs.
 pub(super) struct Reach {
@@ -24,7 +24,7 @@ struct Ends {
 
 impl Reach {
     /// Follows the paths from all leaf switches to all hosts. Returns `None` if they have more
-    /// than [`MOST_STEPS`] links.
+    /// than [`MAX_STEPS`] links.
     pub(super) fn new(network: &Network<'_>, routes: &Routes) -> Option<Self> {
         let mut by_leaf: FxHashMap<Guid, Vec<usize>> = FxHashMap::default();
         for (index, host) in network.hosts.iter().enumerate() {
@@ -48,7 +48,7 @@ impl Reach {
                     receivers[*link as usize].insert(to);
                 }
             }
-            if steps > MOST_STEPS {
+            if steps > MAX_STEPS {
                 return None;
             }
         }

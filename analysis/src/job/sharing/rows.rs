@@ -13,7 +13,7 @@ use crate::ports::PortName;
 use crate::trees::{RootCause, Trees};
 
 /// Max number of links and of roots in the result.
-const MOST: usize = 32;
+const MAX: usize = 32;
 
 /// A root is active in a bin if it was used or blocked for more than this share, 0 to 1. In the
 /// first and the last bin of a congestion, the root is full only for a part of the time.
@@ -211,7 +211,7 @@ impl Shares<'_> {
             has_too_many_pairs: self.has_too_many_pairs,
             neighbours,
             roots,
-            links: links.into_iter().take(MOST).map(|(_, link)| link).collect(),
+            links: links.into_iter().take(MAX).map(|(_, link)| link).collect(),
         }
     }
 
@@ -362,7 +362,7 @@ impl Shares<'_> {
             });
         }
         roots.sort_by(|a, b| b.job_blocked_seconds.total_cmp(&a.job_blocked_seconds));
-        roots.truncate(MOST);
+        roots.truncate(MAX);
         roots
     }
 }

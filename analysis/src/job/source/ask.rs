@@ -28,7 +28,7 @@ use crate::when::Zone;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Max length of the error message of a command, in bytes.
-const MOST_MESSAGE: usize = 300;
+const MAX_MESSAGE: usize = 300;
 
 /// Pause between two checks whether a command whose output has ended has also exited.
 const PAUSE: Duration = Duration::from_millis(10);
@@ -309,7 +309,7 @@ impl Ask {
             let message = String::from_utf8_lossy(&message.unwrap_or_default())
                 .trim()
                 .replace('\n', "; ");
-            let end = message.floor_char_boundary(MOST_MESSAGE);
+            let end = message.floor_char_boundary(MAX_MESSAGE);
             let message = if message.is_empty() {
                 "no message".to_owned()
             } else {

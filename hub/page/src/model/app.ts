@@ -5,7 +5,7 @@ import { getBinary, getJson, nanoseconds } from "../contract/api";
 import { codesIn, decodeHeat, type Frame, NO_DATA } from "../contract/frame";
 import { type Connection, Live } from "../contract/live";
 import type { Health, LiveHello, Metric, TopologyAnswer } from "../contract/types";
-import { type Column, History, MOST_PARTIAL } from "./history";
+import { type Column, History, MAX_PARTIAL } from "./history";
 import { BLOCKED, formatState, parseState, type State, UTILIZATION } from "./state";
 import { Topology } from "./topology";
 
@@ -271,7 +271,7 @@ export class App {
   newestWhole(metric: string): Column | undefined {
     const history = this.histories.get(metric);
     if (history === undefined || this.latest === null) return undefined;
-    return history.whole(this.latest, MOST_PARTIAL) ?? history.get(this.latest);
+    return history.whole(this.latest, MAX_PARTIAL) ?? history.get(this.latest);
   }
 
   /** Returns one code of a port over the last slots up to the shown one. */

@@ -2,9 +2,9 @@
 
 /** Memory for values, in bytes. */
 const MEMORY = 96 * 1024 * 1024;
-const MOST_SLOTS = 1800;
+const MAX_SLOTS = 1800;
 /** After this many incomplete slots, the last complete one is too old. */
-export const MOST_PARTIAL = 5;
+export const MAX_PARTIAL = 5;
 
 export interface Column {
   /** End of the slot, milliseconds since 1970. */
@@ -21,7 +21,7 @@ export class History {
   private oldest = Number.POSITIVE_INFINITY;
 
   constructor(ports: number) {
-    this.capacity = Math.max(30, Math.min(MOST_SLOTS, Math.floor(MEMORY / 4 / Math.max(1, ports))));
+    this.capacity = Math.max(30, Math.min(MAX_SLOTS, Math.floor(MEMORY / 4 / Math.max(1, ports))));
   }
 
   get size(): number {
@@ -45,7 +45,7 @@ export class History {
    * frame arrives.
    */
   fill(slot: number, time: number, values: Uint16Array, newest: number): void {
-    if (!this.has(slot)) this.set(slot, time, values, slot > newest - MOST_PARTIAL);
+    if (!this.has(slot)) this.set(slot, time, values, slot > newest - MAX_PARTIAL);
   }
 
   private next(after: number): number {

@@ -5,7 +5,7 @@ import { hostName } from "../model/topology";
 import { compareNames } from "../model/units";
 import { h, setText } from "./dom";
 
-const MOST = 12;
+const MAX = 12;
 
 interface Hit {
   title: string;
@@ -148,7 +148,7 @@ export function searchHits(app: App, text: string): Hit[] {
     hits.push({ title: device.node, detail: `${device.kind}${lid}, ${device.guid}`, href, rank });
   });
   hits.sort((x, y) => x.rank - y.rank || compareNames(x.title, y.title));
-  const found = hits.slice(0, MOST);
+  const found = hits.slice(0, MAX);
   if (/^\d+(_\d+)?$/.test(text)) {
     const href = app.href({ view: "job", item: text });
     found.push({ title: `Job ${text}`, detail: "open the job with this ID", href, rank: 4 });

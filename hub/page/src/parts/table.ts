@@ -416,7 +416,7 @@ function hasText<Row>({ picture, text, draw }: Column<Row>): boolean {
  * exact number.
  */
 const LARGEST_CODE = 2 ** 31;
-const MOST_ROWS = 2 ** 21;
+const MAX_ROWS = 2 ** 21;
 
 /**
  * Returns the order of whole numbers, or null if there are other values. Each number is
@@ -427,7 +427,7 @@ function orderOfCodes(
   values: readonly (number | string | null)[],
   descending: boolean,
 ): Uint32Array | null {
-  if (values.length > MOST_ROWS) return null;
+  if (values.length > MAX_ROWS) return null;
   const keys = new Float64Array(values.length);
   for (let index = 0; index < values.length; index++) {
     const value = values[index];
@@ -437,10 +437,10 @@ function orderOfCodes(
       if (value < 0 || value >= LARGEST_CODE) return null;
       key = descending ? LARGEST_CODE - 1 - value : value;
     }
-    keys[index] = key * MOST_ROWS + index;
+    keys[index] = key * MAX_ROWS + index;
   }
   keys.sort();
-  return Uint32Array.from(keys, (key) => key % MOST_ROWS);
+  return Uint32Array.from(keys, (key) => key % MAX_ROWS);
 }
 
 /** Returns the order of any values. Null is last. */

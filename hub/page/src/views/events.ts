@@ -25,12 +25,12 @@ const KINDS: readonly (readonly [string, string])[] = [
 ];
 
 /** Max number of events that the view requests. */
-const MOST = 2000;
+const MAX = 2000;
 
 /** Returns how many events are shown. */
 function foundText(rows: number, all: number): string {
   const text = count(rows, "event");
-  return all < MOST ? text : `${text} of the newest ${grouped(MOST)}; select a time for older ones`;
+  return all < MAX ? text : `${text} of the newest ${grouped(MAX)}; select a time for older ones`;
 }
 
 /** Returns the columns of a table of events. */
@@ -101,7 +101,7 @@ export function makeEvents(app: App, _topology: Topology): View {
   const poll = new Poll<EventRows>(
     app,
     "events",
-    () => ({ ...range(), kind: kind() || null, limit: MOST }),
+    () => ({ ...range(), kind: kind() || null, limit: MAX }),
     () => app.notify("values"),
   );
   const filter = makeFilter(app, "Any text", "Filter the events by text");

@@ -16,7 +16,7 @@ import { meterColumn, rank } from "./columns";
 
 const TREND_SLOTS = 60;
 const SORT_SLOTS = 5;
-const MOST_COMPARED = 6;
+const MAX_COMPARED = 6;
 
 export function makePorts(app: App, topology: Topology): View {
   let utilization: Uint16Array | null = null;
@@ -148,11 +148,11 @@ export function makePorts(app: App, topology: Topology): View {
     if (on) chosen.add(port);
     else chosen.delete(port);
     compare.hidden = chosen.size < 2;
-    compare.disabled = chosen.size > MOST_COMPARED;
+    compare.disabled = chosen.size > MAX_COMPARED;
     setText(
       compare,
-      chosen.size > MOST_COMPARED
-        ? `At most ${MOST_COMPARED} ports`
+      chosen.size > MAX_COMPARED
+        ? `At most ${MAX_COMPARED} ports`
         : `Compare ${chosen.size} ports`,
     );
   }

@@ -14,7 +14,7 @@ use super::super::new_runtime;
 use super::*;
 
 /// Limit of the spool. A segment has an eighth of it, so each message below has its own segment.
-const MOST: u64 = 8 * 100;
+const MAX: u64 = 8 * 100;
 
 fn publisher(folder: &Path) -> (Publisher, tokio::runtime::Runtime) {
     publisher_to(1, folder)
@@ -42,7 +42,7 @@ fn publisher_to(port: u16, folder: &Path) -> (Publisher, tokio::runtime::Runtime
         spool: Some(
             Spool::open(&SpoolOptions {
                 folder: folder.to_owned(),
-                most: MOST,
+                most: MAX,
             })
             .expect("a folder"),
         ),

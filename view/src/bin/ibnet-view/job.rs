@@ -82,7 +82,7 @@ fn bin(text: &str) -> Result<u64, String> {
 }
 
 /// Max number of runs that one name of `--compare` stands for.
-const MOST_COMPARED: usize = 8;
+const MAX_COMPARED: usize = 8;
 
 const EXAMPLES: &str = "\
 Port counters have no destinations. So the traffic that stays on a leaf switch and the
@@ -258,7 +258,7 @@ fn runs_to_compare(
         runs.sort_by_key(|run| std::cmp::Reverse(run.from));
         found.extend(
             runs.into_iter()
-                .take(MOST_COMPARED)
+                .take(MAX_COMPARED)
                 .cloned()
                 .map(|run| (run, all.clone())),
         );

@@ -47,14 +47,14 @@ const SMALL: u32 = 12;
 const READABLE: u32 = SMALL - 1;
 
 /// Max number of rows in all panels together, if no size is given.
-const MOST_ROWS: usize = 6000;
+const MAX_ROWS: usize = 6000;
 
 /// Default width of a panel, and default height of all panels together, in pixels. Neither applies
 /// if a size is given or more rows or columns need the space.
 const USUAL: usize = 1000;
 
 /// Up to this number of rows, every row is high enough for its name, if no size is given.
-const MOST_NAMES: usize = 160;
+const MAX_NAMES: usize = 160;
 
 /// Min height in pixels of a panel with a time axis at its top too.
 const TALL: i32 = 400;

@@ -7,7 +7,7 @@ use ibnet_analysis::heat::order::RowKind;
 use ibnet_analysis::heat::range::{ColorRange, Range};
 
 use super::rows::Labels;
-use super::{AXIS, HEADING, MOST_NAMES, MOST_ROWS, READABLE, TALL, USUAL};
+use super::{AXIS, HEADING, MAX_NAMES, MAX_ROWS, READABLE, TALL, USUAL};
 use crate::draw::axis;
 use crate::text::count;
 
@@ -31,14 +31,14 @@ impl Section {
         // A merged cell has the max of its cells, so the colour range is computed from all values
         // before merging.
         let ranges: Vec<ColorRange> = grid.panels.iter().map(|panel| range.of(panel)).collect();
-        let most_rows = room.unwrap_or(MOST_ROWS / panels).max(1);
+        let most_rows = room.unwrap_or(MAX_ROWS / panels).max(1);
         let joined = grid.rows.len().div_ceil(most_rows).max(1);
         let grid = grid.at_most(most_rows, grid.columns);
         let rows = grid.rows.len().max(1);
         let high = match room {
             Some(_) => most_rows / rows,
             None => (USUAL / panels / rows).clamp(
-                if rows <= MOST_NAMES {
+                if rows <= MAX_NAMES {
                     READABLE as usize + 1
                 } else {
                     1

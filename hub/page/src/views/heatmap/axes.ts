@@ -30,7 +30,7 @@ const GROUP_DISTANCE = 14;
 /** Min distance between the names of groups that are too small for a line, in pixels. */
 const AXIS_DISTANCE = 40;
 /** Min height of a group with a line and a name, in pixels. */
-const LEAST_GROUP = 2;
+const MIN_GROUP = 2;
 
 function visible(plot: Plot, { rows, top, height }: ShownRows): { first: number; last: number } {
   return {
@@ -74,7 +74,7 @@ export function drawGroups(context: CanvasRenderingContext2D, plot: Plot, shown:
     const from = y + Math.max(0, start - shown.top) * shown.height;
     const to = Math.min(y + plot.height, y + (index - shown.top) * shown.height);
     start = index;
-    if (to - from < LEAST_GROUP) {
+    if (to - from < MIN_GROUP) {
       // Groups that are too small for a line get a name only here and there, like an axis.
       if (from - previous < AXIS_DISTANCE || from + GROUP_DISTANCE > y + plot.height) continue;
       previous = Math.max(from, y + LARGEST_TEXT / 2);

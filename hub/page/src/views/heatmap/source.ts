@@ -4,7 +4,7 @@ import type { Cells } from "../../contract/frame";
 import type { App } from "../../model/app";
 
 /** Max number of columns in a picture. */
-const MOST_COLUMNS = 900;
+const MAX_COLUMNS = 900;
 /** Max number of values in one answer. */
 const LARGEST_ANSWER = 16_000_000;
 
@@ -34,7 +34,7 @@ export function windowOf(
 ): Window {
   const most = Math.max(
     20,
-    Math.min(MOST_COLUMNS, Math.floor(LARGEST_ANSWER / Math.max(1, ports))),
+    Math.min(MAX_COLUMNS, Math.floor(LARGEST_ANSWER / Math.max(1, ports))),
   );
   const slots = Math.max(1, Math.round((to - from) / app.interval));
   const step = Math.ceil(slots / most) * app.interval;

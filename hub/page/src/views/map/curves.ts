@@ -14,9 +14,9 @@ const THICK = 4.2;
 /** Number of colours. Links of similar values share a colour and are drawn as one path. */
 const STEPS = 24;
 /** Up to this number, all lines are coloured by value. */
-export const MOST_COLOURED = 120;
+export const MAX_COLOURED = 120;
 /** If there are more lines, this many of them are coloured by value. */
-export const MOST_STRONG = 40;
+export const MAX_STRONG = 40;
 /** Opacity of links without a colour. */
 const FAINT = 0.3;
 
@@ -83,12 +83,12 @@ export class Links {
 
   /** Returns the code from which links are coloured. */
   level(codes: Uint16Array): number {
-    if (this.curves.length <= MOST_COLOURED) return 0;
+    if (this.curves.length <= MAX_COLOURED) return 0;
     const ranks = this.ranks;
     for (let index = 0; index < ranks.length; index++)
       ranks[index] = codes[index] <= FULL ? codes[index] : 0;
     ranks.sort();
-    return Math.max(1, ranks[ranks.length - MOST_STRONG]);
+    return Math.max(1, ranks[ranks.length - MAX_STRONG]);
   }
 }
 
@@ -99,7 +99,7 @@ export function paintBackground(
   pixel: number,
   alpha: number,
 ): void {
-  if (layout.curves.length <= MOST_COLOURED) return;
+  if (layout.curves.length <= MAX_COLOURED) return;
   stroke(context, layout.curves, theme().faint, pixel, pixel, FAINT * alpha);
 }
 
@@ -113,7 +113,7 @@ export function paintCurves(painting: Painting, links: Links): void {
   const levels: Curve[][] = Array.from({ length: STEPS + 1 }, () => []);
   const silent: Curve[] = [];
   const strong: number[] = [];
-  let left = curves.length <= MOST_COLOURED ? curves.length : MOST_STRONG;
+  let left = curves.length <= MAX_COLOURED ? curves.length : MAX_STRONG;
   for (let index = 0; index < curves.length; index++) {
     const curve = curves[index];
     const code = codes[index];

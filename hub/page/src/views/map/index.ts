@@ -14,12 +14,12 @@ import { BLOCKED_LEGEND, legend, UTILIZATION_LEGEND } from "../../parts/meter";
 import type { View } from "../../parts/view";
 import { choice } from "../panel";
 import { Selection } from "../selection";
-import { MOST_COLOURED, MOST_STRONG } from "./curves";
+import { MAX_COLOURED, MAX_STRONG } from "./curves";
 import type { MapData } from "./data";
 import { showsHosts } from "./layout";
 import { Matrix } from "./matrix";
 import { Rowmap } from "./rowmap";
-import { MOST_SWITCHES } from "./units";
+import { MAX_SWITCHES } from "./units";
 
 /** Number of switches above which a fabric opens as a matrix. */
 const MATRIX_FROM = 200;
@@ -31,11 +31,11 @@ export function makeMap(app: App, topology: Topology): View {
 /** Seconds before a moment that its trees cover. Older trees would hide the current ones. */
 const TREE_SECONDS = 10;
 /** Number of ports above which only the trees shared by all clients are requested. */
-const MOST_PORTS = 5000;
+const MAX_PORTS = 5000;
 
 function recent(app: App): { from?: string; to?: string } {
   const span = app.span;
-  if (span === null || (app.topology?.ports.length ?? 0) > MOST_PORTS) return app.spanParams;
+  if (span === null || (app.topology?.ports.length ?? 0) > MAX_PORTS) return app.spanParams;
   const from = app.state.range === null ? span.to - 1000 * TREE_SECONDS : span.from;
   return { from: nanoseconds(from), to: nanoseconds(span.to) };
 }
@@ -153,8 +153,8 @@ class MapView implements View {
     this.showCrumbs(rows);
     const { lines } = this.rowmap;
     const limit =
-      lines > MOST_COLOURED
-        ? ` Only the ${MOST_STRONG} fullest of ${grouped(lines)} lines are coloured.`
+      lines > MAX_COLOURED
+        ? ` Only the ${MAX_STRONG} fullest of ${grouped(lines)} lines are coloured.`
         : "";
     const size = `${count(this.switches, "switch", "switches")}, ${count(this.topology.links.length, "link")}.`;
     const hosts = " The upper left of a host is data to it, the lower right is data from it.";
@@ -219,7 +219,7 @@ class MapView implements View {
   }
 
   private get hidesHosts(): boolean {
-    const grouped = this.switches > MOST_SWITCHES && this.app.option("open") === "";
+    const grouped = this.switches > MAX_SWITCHES && this.app.option("open") === "";
     return grouped || this.picture === "matrix" || !showsHosts(this.topology);
   }
 
@@ -228,9 +228,9 @@ class MapView implements View {
     const key = `${rows} ${open}`;
     if (this.crumbs.dataset.key === key) return;
     this.crumbs.dataset.key = key;
-    if (!rows || open === "" || this.switches <= MOST_SWITCHES) {
+    if (!rows || open === "" || this.switches <= MAX_SWITCHES) {
       this.crumbs.replaceChildren(
-        rows && this.switches > MOST_SWITCHES ? "Click a group to open it." : "",
+        rows && this.switches > MAX_SWITCHES ? "Click a group to open it." : "",
       );
       return;
     }

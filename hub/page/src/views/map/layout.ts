@@ -8,7 +8,7 @@ import type { Scene } from "./units";
 const MARGIN = 14;
 const TITLE = 22;
 const BOX = 38;
-const MOST_BOXES = 34;
+const MAX_BOXES = 34;
 const HOST_CELLS = 3000;
 /**
  * Distance that curves keep from a row of switches before they bend, as a share of the distance
@@ -92,7 +92,7 @@ function linesOf(units: number[], width: number): number[][] {
 }
 
 function perLine(count: number, width: number): number {
-  return Math.max(1, Math.min(count, Math.max(MOST_BOXES, Math.floor(width / 42))));
+  return Math.max(1, Math.min(count, Math.max(MAX_BOXES, Math.floor(width / 42))));
 }
 
 function placeLine(layout: Layout, units: number[], y: number, width: number, count: number): void {

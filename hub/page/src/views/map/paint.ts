@@ -162,7 +162,7 @@ function paintPins(painting: Painting): void {
   const { layout, marks, zoom } = painting;
   const narrow: Strip[] = [];
   for (const strip of layout.strips) {
-    if (strip.step * zoom > LEAST_PIN) paintWidePins(painting, strip);
+    if (strip.step * zoom > MIN_PIN) paintWidePins(painting, strip);
     else narrow.push(strip);
   }
   if (narrow.length > 0) paintStrips(painting, narrow);
@@ -171,7 +171,7 @@ function paintPins(painting: Painting): void {
 }
 
 /** Min width in pixels of pins with gaps between them. */
-const LEAST_PIN = 4;
+const MIN_PIN = 4;
 
 function pinColor(code: number, scale: Scale): string | null {
   const colors = theme();

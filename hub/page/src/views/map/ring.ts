@@ -8,13 +8,13 @@ const BOX = { width: 92, height: 38 };
 /** How far links bend to the middle of the ring; 0 is straight. */
 const BEND = 0.55;
 /** Min number of boxes. A ring of fewer boxes is no better than rows. */
-const LEAST = 4;
+const MIN = 4;
 
 /** Returns whether all links of a scene connect boxes of the same tier. */
 export function isFlat(scene: Scene): boolean {
   const { units, bundles } = scene;
   return (
-    units.length >= LEAST &&
+    units.length >= MIN &&
     bundles.length > 0 &&
     bundles.every(({ upper, lower }) => units[upper].tier === units[lower].tier)
   );

@@ -5,9 +5,9 @@ import type { Link, Topology } from "../../model/topology";
 import { commonName } from "./names";
 
 /** Number of switches above which a fabric is drawn as groups. */
-export const MOST_SWITCHES = 60;
+export const MAX_SWITCHES = 60;
 /** Number of switches above which the top tier is drawn as groups, if there are lower tiers. */
-const MOST_TOP = 36;
+const MAX_TOP = 36;
 /** Number of switches of a group without a natural border. */
 const CHUNK = 16;
 
@@ -41,7 +41,7 @@ export function sceneOf(topology: Topology, open: string): Scene {
   const switches = topology.devices.flatMap((device, index) =>
     device.kind === "switch" ? [index] : [],
   );
-  const small = switches.length <= MOST_SWITCHES;
+  const small = switches.length <= MAX_SWITCHES;
   const all = small ? switches.map((index) => single(topology, index)) : groups(topology, switches);
   const opened = all.find(({ id }) => id === open && !small);
   const units = opened === undefined ? all : openedUnits(topology, all, opened);
@@ -104,7 +104,7 @@ function groups(topology: Topology, switches: number[]): Unit[] {
   }
   const isFlat = switches.every((index) => topology.devices[index].tier === topology.top);
   for (const [tier, members] of alone) {
-    const most = isFlat ? 2 * MOST_SWITCHES : MOST_TOP;
+    const most = isFlat ? 2 * MAX_SWITCHES : MAX_TOP;
     const few = tier === topology.top && members.length <= most;
     if (few) units.push(...members.map((index) => single(topology, index)));
     else for (const block of blocks(topology, members)) units.push(named(topology, block, tier));

@@ -11,8 +11,8 @@ import { faultHref, faultsOf, faultText, isSevere, rateText, sinceText } from ".
 import { panel } from "../panel";
 import { rowsThatFit } from "./room";
 
-const MOST = 9;
-const MOST_LOW = 7;
+const MAX = 9;
+const MAX_LOW = 7;
 
 export class Broken {
   readonly element: HTMLElement;
@@ -37,7 +37,7 @@ export class Broken {
     if (isShown && !changes.has("state")) return;
     this.shown = { answer, error, height };
     const rows = faultsOf(poll.answer?.rows ?? []);
-    const most = rowsThatFit(MOST, MOST_LOW);
+    const most = rowsThatFit(MAX, MAX_LOW);
     setText(this.note, rows.length > most ? `${most} of ${count(rows.length, "fault")}` : "");
     const text = poll.answer === null ? poll.error || "Waiting for the hub…" : "Nothing is broken.";
     setText(this.empty, rows.length === 0 ? text : "");

@@ -12,8 +12,8 @@ import { barOf, drawSpark, spark } from "../../parts/meter";
 import { panel } from "../panel";
 import { rowsThatFit } from "./room";
 
-const MOST = 6;
-const MOST_LOW = 3;
+const MAX = 6;
+const MAX_LOW = 3;
 const SPARK_SLOTS = 60;
 
 export const CAUSES: Record<string, string> = {
@@ -47,7 +47,7 @@ export class Congestion {
 
   update(poll: Poll<TreeRows>): void {
     const rows = poll.answer?.rows ?? [];
-    const most = rowsThatFit(MOST, MOST_LOW);
+    const most = rowsThatFit(MAX, MAX_LOW);
     const when = this.app.state.range === null ? "in the last minute" : "in the selected time";
     const roots =
       rows.length > most ? `${most} of ${rows.length} roots` : count(rows.length, "root");

@@ -9,8 +9,8 @@ import { h, patch, setAttribute, setStyle, setText } from "../../parts/dom";
 import { panel } from "../panel";
 import { rowsThatFit } from "./room";
 
-const MOST = 9;
-const MOST_LOW = 6;
+const MAX = 9;
+const MAX_LOW = 6;
 
 /** Describes how many samplers are late, lost, or have a wrong clock. */
 export function samplersText(all: number, wrong: number): string {
@@ -59,7 +59,7 @@ export class Samplers {
     this.head.hidden = rows.length === 0;
     patch(
       this.list,
-      rows.slice(0, rowsThatFit(MOST, MOST_LOW)),
+      rows.slice(0, rowsThatFit(MAX, MAX_LOW)),
       (row) => `${row.sampler} ${row.role}`,
       () =>
         h(

@@ -10,8 +10,8 @@ import { fillTo, h, patch, setText } from "../../parts/dom";
 import { panel } from "../panel";
 import { rowsThatFit } from "./room";
 
-const MOST = 8;
-const MOST_LOW = 6;
+const MAX = 8;
+const MAX_LOW = 6;
 
 interface Row {
   link: Link;
@@ -44,7 +44,7 @@ export class Tightest {
   update(changes: ReadonlySet<Change>): void {
     const utilization = this.app.values(UTILIZATION);
     const blocked = this.app.values(BLOCKED);
-    const most = rowsThatFit(MOST, MOST_LOW);
+    const most = rowsThatFit(MAX, MAX_LOW);
     const isState = changes.has("state");
     const { values } = this;
     const isSame = utilization === values.utilization && blocked === values.blocked;

@@ -18,7 +18,7 @@ const CONNECT: Duration = Duration::from_secs(10);
 const WHOLE: Duration = Duration::from_secs(300);
 
 /// Max size of a response in bytes, which is about 100,000 series of an hour at 15 s.
-const MOST: u64 = 1 << 30;
+const MAX: u64 = 1 << 30;
 
 /// What a connection to Prometheus needs besides the address.
 #[derive(Clone, Default)]
@@ -149,7 +149,7 @@ impl Server for HttpServer {
         let body = response
             .body_mut()
             .with_config()
-            .limit(MOST)
+            .limit(MAX)
             .read_to_vec()
             .map_err(|error| self.failed(error))?;
         Ok((response.status().as_u16(), body))
