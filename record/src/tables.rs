@@ -129,7 +129,7 @@ mod tests {
         );
         assert_eq!(
             row(PortField::mtu).split(" | ").take(3).collect::<Vec<_>>(),
-            ["| `mtu`", "integer", "octets"]
+            ["| `mtu`", "integer", "bytes"]
         );
     }
 }

@@ -352,7 +352,7 @@ impl Table {
 
     fn socket_path(&self) -> Result<PathBuf, ConfigError> {
         let path = self.path("socket")?;
-        let expected = format!("the path of a socket, of at most {MAX_SOCKET_PATH} octets");
+        let expected = format!("the path of a socket, of at most {MAX_SOCKET_PATH} bytes");
         if path.as_os_str().len() > MAX_SOCKET_PATH {
             return Err(value("output.path", &path.display(), &expected));
         }
@@ -601,7 +601,7 @@ mod tests {
                 "[[output]]\ntype = \"unix\"\npath = \"{}\"",
                 "x".repeat(108)
             ))
-            .contains("at most 107 octets")
+            .contains("at most 107 bytes")
         );
         let twice = "[[output]]\ntype = \"file\"\npath = \"a\"\n[[output]]\ntype = \"file\"\npath = \"a\"\nkeep = 2";
         assert_eq!(

@@ -78,7 +78,7 @@ pub enum DistributionError {
     },
     /// The plan is larger than the server accepts.
     #[error(
-        "cannot publish the plan to {store}: it has {octets} octets compressed, and the server accepts {limit}"
+        "cannot publish the plan to {store}: it has {octets} bytes compressed, and the server accepts {limit}"
     )]
     #[diagnostic(help(
         "set `max_payload` in the configuration of the server, up to 64MB, or distribute the plan as a file (docs/planning.md)"

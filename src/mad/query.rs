@@ -24,7 +24,7 @@ pub enum Query {
 pub enum BadReply {
     /// The MAD does not have 256 bytes. A reply of subnet administration may be shorter, but must
     /// contain the whole requested record.
-    #[error("{0} octets instead of 256")]
+    #[error("{0} bytes instead of 256")]
     Length(usize),
     /// The MAD has another management class, or another version of the class.
     #[error("class {class:#04x} version {version} instead of the requested one")]

@@ -202,13 +202,13 @@ impl<'a> PortsOfKind<'a> {
         let signal = |port: &LabelledPort<'_>| bytes(port.port.identity.link.signal_gbps());
         self.gauge(
             "port_rate_bytes_per_second",
-            "Present data rate of the link in octets per second",
+            "Present data rate of the link in bytes per second",
             data,
             page,
         )?;
         self.gauge(
             "port_raw_rate_bytes_per_second",
-            "Present signal rate of the link, line code included, in octets per second",
+            "Present signal rate of the link, line code included, in bytes per second",
             signal,
             page,
         )?;
@@ -632,7 +632,7 @@ impl Fabric {
             ),
             (
                 "ibnet_load_bytes",
-                "Load of the requests on each link of their path, in octets",
+                "Load of the requests on each link of their path, in bytes",
                 |worker| worker.totals.load_bytes,
             ),
             (

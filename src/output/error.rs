@@ -150,7 +150,7 @@ impl OutputError {
 fn remedy(address: &Address) -> &'static str {
     match address {
         Address::Unix(_) => {
-            "the folder must exist and be writable for this user, and the path may have at most 107 octets; change `path` of this [[output]]"
+            "the folder must exist and be writable for this user, and the path may have at most 107 bytes; change `path` of this [[output]]"
         }
         Address::Tcp(_) => {
             "check that the port is free (`ss -ltn`) and the address belongs to this host; change `listen` of this [[output]]"

@@ -123,7 +123,7 @@ pub(crate) fn entries(octets: &[u8], count: u32, mut each: impl FnMut(&str)) -> 
 }
 
 pub(crate) fn too_short() -> ParquetError {
-    ParquetError::EOF("a column has too few octets".to_owned())
+    ParquetError::EOF("a column has too few bytes".to_owned())
 }
 
 /// Decodes `count` numbers of `width` bits each, and calls `each` with every number and the length

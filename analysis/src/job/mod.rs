@@ -205,7 +205,7 @@ impl fmt::Display for Known {
             blocked,
             whole,
         } = self;
-        write!(f, "octets are known for {octets:.1} s")?;
+        write!(f, "bytes are known for {octets:.1} s")?;
         if let Some(blocked) = blocked.filter(|blocked| *blocked > 0.0) {
             write!(f, " and blocked time for {blocked:.1} s")?;
         }

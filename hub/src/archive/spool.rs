@@ -52,7 +52,7 @@ pub(crate) enum SpoolError {
     ))]
     Read { path: PathBuf, source: io::Error },
     /// The limit is reached.
-    #[error("cannot add lines to {}: it has {octets} octets, the limit is {most}", Printable(&path.display().to_string()))]
+    #[error("cannot add lines to {}: it has {octets} bytes, the limit is {most}", Printable(&path.display().to_string()))]
     #[diagnostic(help(
         "correct the fault that keeps the hub from packing, or raise archive_spool_max"
     ))]

@@ -20,7 +20,7 @@ impl Params {
         let query = query.unwrap_or_default();
         if query.len() > LONGEST {
             return Err(ApiError::wrong(format!(
-                "the query is longer than {LONGEST} octets (found {})",
+                "the query is longer than {LONGEST} bytes (found {})",
                 query.len()
             )));
         }

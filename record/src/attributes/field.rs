@@ -89,7 +89,7 @@ impl fmt::Display for Unit {
     /// Prints the unit that values have in records, which is bytes for words.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
-            Self::Words => "octets",
+            Self::Words => "bytes",
             Self::Packets => "packets",
             Self::Events => "events",
             Self::Ticks => "ticks",

@@ -71,7 +71,7 @@ mod tests {
         let row_of = |group: Group, name| row(group.attribute().field(name).expect("declared"));
         assert_eq!(
             row_of(Group::XmtSl, "XmtDataSL"),
-            "| `port_xmit_data_sl_bytes` | 16, by SL | XmtDataSL | octets | 32 | 17179869180 | OptionMask bit 55 |\n"
+            "| `port_xmit_data_sl_bytes` | 16, by SL | XmtDataSL | bytes | 32 | 17179869180 | OptionMask bit 55 |\n"
         );
         assert_eq!(
             row_of(Group::Extended, "PortXmitPkts"),

@@ -277,19 +277,19 @@ mod tests {
         for svg in [&job, &all, &group] {
             assert!(svg.contains(">values are missing<"), "{svg}");
         }
-        assert!(job.contains("octets are known for 1.5 s and blocked time for 1.5 s of 2.0 s; without records: gone<"), "{job}");
+        assert!(job.contains("bytes are known for 1.5 s and blocked time for 1.5 s of 2.0 s; without records: gone<"), "{job}");
         let unknown: Vec<String> = whole
             .iter()
             .map(|line| line.replace("\"xmit_blocked\"", "\"x\""))
             .collect();
         let [job, ..] = drawn(&unknown);
-        assert!(job.contains("octets are known for 2.0 s of 2.0 s, blocked time is not known; without records: gone<"), "{job}");
+        assert!(job.contains("bytes are known for 2.0 s of 2.0 s, blocked time is not known; without records: gone<"), "{job}");
         assert!(
             all.contains(">jobs with times that are not known: 1; the table has these times<"),
             "{all}"
         );
         assert!(
-            group.contains(">storage: octets are known for 1.5 s of 2.0 s<"),
+            group.contains(">storage: bytes are known for 1.5 s of 2.0 s<"),
             "{group}"
         );
     }

@@ -23,7 +23,7 @@ pub fn report(groups: &[GroupTraffic]) -> String {
     text + "Port counters have no destinations. \"least\" and \"most\" are bounds of what a sender sent to the group; the bounds assume\n\
             that hosts of the group do not send to each other. \"estimate\" divides the received octets among the senders, by what\n\
             each sent and by its correlation (\"corr.\") with what the group received. The sender can be a cause or only be similar.\n\
-            \"known\" is the time in which the octets of a host or the bounds of a sender are known.\n"
+            \"known\" is the time in which the bytes of a host or the bounds of a sender are known.\n"
 }
 
 fn write_group(text: &mut String, traffic: &GroupTraffic) -> fmt::Result {

@@ -344,7 +344,7 @@ mod tests {
         let text = report(&job);
         assert!(
             text.contains(
-                "covered   octets are known for 1.8 s and blocked time for 1.0 s of 2.0 s\n"
+                "covered   bytes are known for 1.8 s and blocked time for 1.0 s of 2.0 s\n"
             ),
             "{text}"
         );
@@ -353,7 +353,7 @@ mod tests {
             .for_each(|node| node.blocked_covered_seconds = 0.0);
         let text = report(&job);
         assert!(
-            text.contains("blocked   not known\ncovered   octets are known for 1.8 s of 2.0 s\n"),
+            text.contains("blocked   not known\ncovered   bytes are known for 1.8 s of 2.0 s\n"),
             "{text}"
         );
 
@@ -369,7 +369,7 @@ mod tests {
         let text = report_all(&all, &Zone::utc());
         assert!(
             text.contains(
-                "job 7: octets are known for 2.0 s and blocked time for 0.5 s of 2.0 s\n"
+                "job 7: bytes are known for 2.0 s and blocked time for 0.5 s of 2.0 s\n"
             ),
             "{text}"
         );
@@ -379,7 +379,7 @@ mod tests {
         let text = report_all(&all, &Zone::utc());
         assert!(
             text.contains(
-                "job 7: octets are known for 2.0 s of 2.0 s, blocked time is not known\n"
+                "job 7: bytes are known for 2.0 s of 2.0 s, blocked time is not known\n"
             ),
             "{text}"
         );

@@ -105,7 +105,7 @@ fn one(difference: &Difference, reader: &str) -> String {
     };
     match fault {
         Fault::Decoding => format!(
-            "{name}: libibmad decodes {theirs}, ibnet decodes {theirs_by_us} from the same octets"
+            "{name}: libibmad decodes {theirs}, ibnet decodes {theirs_by_us} from the same bytes"
         ),
         Fault::NotBetween => {
             format!("{name}: {reader} read {theirs}, not between {before} and {after} of ibnet")

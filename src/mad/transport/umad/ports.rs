@@ -136,7 +136,7 @@ pub enum UmadError {
         source: io::Error,
     },
     /// The kernel's interface is older than Linux 2.6.24 (2008) and has no P_Key index.
-    #[error("cannot use the umad device: its header has {header} octets instead of 64")]
+    #[error("cannot use the umad device: its header has {header} bytes instead of 64")]
     #[diagnostic(help("the kernel's umad interface has no P_Key index; use a newer kernel"))]
     OldKernel {
         /// Length of the header that libibumad reports.
