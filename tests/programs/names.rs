@@ -458,7 +458,7 @@ fn programs_print_hostile_names_visibly() {
     );
     assert_eq!(code, 0, "{stderr}");
     assert!(
-        stderr.contains("the device answered no MAD of a whole slot node=node2\\u{1b}[2J"),
+        stderr.contains("the device does not answer any more node=node2\\u{1b}[2J"),
         "{stderr}"
     );
     let mut ports = 0;

@@ -280,13 +280,19 @@ impl<T: Transport, C: Clock> Driver<T, C> {
     /// message for each if there are few, otherwise a log message with their number.
     pub(super) fn report_reachability(&mut self, slot: u64) {
         let changed = std::mem::take(&mut self.changed);
-        for (answers, event, detail) in [
+        for (answers, event, detail, text) in [
             (
                 false,
                 EventName::Unreachable,
-                "answered no MAD of a whole slot",
+                "no MAD of a whole slot was answered",
+                "the device does not answer any more",
             ),
-            (true, EventName::Reachable, "answers again"),
+            (
+                true,
+                EventName::Reachable,
+                "answers again",
+                "the device answers again",
+            ),
         ] {
             let of_kind = || {
                 changed
@@ -303,7 +309,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
                     |PortIdentity {
                          node, guid, lid, ..
                      }| {
-                        tracing::info!(node = %Printable(node), %guid, %lid, "the device {detail}");
+                        tracing::info!(node = %Printable(node), %guid, %lid, "{text}");
                     },
                 ),
                 devices => {

@@ -357,11 +357,7 @@ fn fitting(name: &str, size: u32, width: i32) -> String {
     // No picture has space for more characters.
     const MAX: usize = 300;
     let fits = |text: &String| font::width(text, size) <= f64::from(width);
-    let most = Printable(name)
-        .to_string()
-        .chars()
-        .count()
-        .clamp(MIN, MAX);
+    let most = Printable(name).to_string().chars().count().clamp(MIN, MAX);
     (MIN..=most)
         .rev()
         .map(|most| shortened(name, most))

@@ -368,9 +368,7 @@ mod tests {
         all.jobs[0].blocked_covered_seconds = 0.5;
         let text = report_all(&all, &Zone::utc());
         assert!(
-            text.contains(
-                "job 7: bytes are known for 2.0 s and blocked time for 0.5 s of 2.0 s\n"
-            ),
+            text.contains("job 7: bytes are known for 2.0 s and blocked time for 0.5 s of 2.0 s\n"),
             "{text}"
         );
         all.jobs
@@ -378,9 +376,7 @@ mod tests {
             .for_each(|job| job.blocked_covered_seconds = 0.0);
         let text = report_all(&all, &Zone::utc());
         assert!(
-            text.contains(
-                "job 7: bytes are known for 2.0 s of 2.0 s, blocked time is not known\n"
-            ),
+            text.contains("job 7: bytes are known for 2.0 s of 2.0 s, blocked time is not known\n"),
             "{text}"
         );
         let rows: Vec<&str> = text.lines().filter(|line| line.contains(" GB")).collect();

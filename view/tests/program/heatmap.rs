@@ -135,10 +135,8 @@ fn heat_map_shows_large_values_in_the_last_colour() {
     );
     assert_eq!((run.code, run.stdout.as_str()), (0, ""), "{}", run.stderr);
     assert!(
-        run.stderr.contains("largest 95 Gb/s at ")
-            && run
-                .stderr
-                .contains("22.5 % no answer, 0.0 % unknown, 5.0 % no record"),
+        run.stderr.contains("max 95 Gb/s at ")
+            && run.stderr.contains("22.5 % no answer, 5.0 % no record"),
         "{}",
         run.stderr
     );
@@ -245,10 +243,7 @@ fn every_panel_names_its_range() {
         "0 to all of the time (100 %)",
         "0 to the largest value (120 us)",
     ] {
-        assert!(
-            text.contains(range) && drawn.stderr.contains(range),
-            "{range}: {text}"
-        );
+        assert!(text.contains(range), "{range}: {text}");
     }
     let mean = run(
         &dir,
