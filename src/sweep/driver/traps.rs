@@ -250,7 +250,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
                 });
             }
             Err(error) => {
-                tracing::warn!(%error, "cannot start the thread for traps; link changes are found by queries only")
+                tracing::warn!(%error, "cannot start the thread for traps; link changes are found by queries only");
             }
         }
         self

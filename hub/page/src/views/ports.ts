@@ -151,9 +151,7 @@ export function makePorts(app: App, topology: Topology): View {
     compare.disabled = chosen.size > MAX_COMPARED;
     setText(
       compare,
-      chosen.size > MAX_COMPARED
-        ? `At most ${MAX_COMPARED} ports`
-        : `Compare ${chosen.size} ports`,
+      chosen.size > MAX_COMPARED ? `At most ${MAX_COMPARED} ports` : `Compare ${chosen.size} ports`,
     );
   }
 

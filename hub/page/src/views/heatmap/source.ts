@@ -32,10 +32,7 @@ export function windowOf(
   from: number,
   to: number,
 ): Window {
-  const most = Math.max(
-    20,
-    Math.min(MAX_COLUMNS, Math.floor(LARGEST_ANSWER / Math.max(1, ports))),
-  );
+  const most = Math.max(20, Math.min(MAX_COLUMNS, Math.floor(LARGEST_ANSWER / Math.max(1, ports))));
   const slots = Math.max(1, Math.round((to - from) / app.interval));
   const step = Math.ceil(slots / most) * app.interval;
   const first = Math.floor(Math.round(from) / step);
