@@ -93,7 +93,7 @@ struct Shared {
     /// What the log has reported about records that did not fit.
     fullness: Mutex<Fullness>,
     /// Number of records that are in the queue or being written. It includes the refused records
-    /// that a message in the queue counts.
+    /// that are counted in a [`Message::Lines`] of the queue.
     queued: AtomicU64,
     /// Number of records that the output dropped and that no record has reported yet.
     unreported: AtomicU64,

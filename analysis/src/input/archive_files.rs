@@ -1,4 +1,5 @@
-//! The archive files that a time range needs, opened some hours ahead of their use.
+//! The archive files that a time range needs. The files of the next hours of data are opened ahead
+//! of their use.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -31,7 +31,7 @@ pub(crate) struct Status {
     pub(crate) written: u64,
     /// Size of the spool in bytes: the lines that wait to be packed.
     pub(crate) spool_octets: u64,
-    /// Largest size of the spool in bytes.
+    /// Max size of the spool in bytes, from the configuration.
     pub(crate) spool_max_octets: u64,
     /// Free space of the disk of the archive in bytes. `None` if it is not known.
     pub(crate) free_octets: Option<u64>,
@@ -43,7 +43,7 @@ pub(crate) struct Status {
     faults: Faults,
 }
 
-/// The faults of the parts.
+/// The faults of the [parts](Part) of the archive that do not work.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 struct Faults {
     spool: Option<String>,

@@ -76,7 +76,7 @@ pub(crate) struct Board {
 /// The slots for which a record is valid.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SlotTime {
-    /// Slot number, in slots of the frames.
+    /// Slot number at the interval of the frames.
     pub(crate) slot: u64,
     /// Number of slots until the next record of the port arrives.
     pub(crate) every: u64,

@@ -133,7 +133,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
 }
 
 impl Args {
-    /// Takes over the configuration file from the flags before the command. Returns false if
+    /// Takes the configuration file from `ibnet-sweep -c FILE query`. Returns false if
     /// there are other flags, or if it is given twice.
     pub(super) fn take_flags(&mut self, before: &Flags) -> bool {
         let Some(config) = before.only_config() else {

@@ -3,7 +3,7 @@
 //!
 //! The data of such a MAD is an *attribute*, such as PortCounters.
 //! [`attributes`](ibnet_record::attributes) declares the fields of those with counters. A test
-//! compares these tables with `tests/data/pma-fields.tsv`.
+//! compares the declared fields with `tests/data/pma-fields.tsv`.
 //!
 //! A switch has one agent, which answers at the LID of the switch for all of its ports. The field
 //! PortSelect names the port, from 1. Each HCA port has its own agent.

@@ -1,11 +1,11 @@
-//! Local search after the rule-based plan. It first lowers the load of the busiest sampler, then the
-//! number of hops between samplers and devices, and never increases either of them.
+//! Local search after the rule-based plan. It first lowers the load of the busiest sampler, then
+//! the number of hops between samplers and devices, and never increases either of them.
 //!
-//! A *unit* is what moves together: a switch plus those of its HCA ports that have the same sampler,
-//! or a single HCA port whose sampler differs from that of its switch. The search either moves one
-//! unit to another sampler or swaps the samplers of two units, in the order of precedence of the
-//! [rules](super::rules). A switch with attached samplers moves only among these samplers. There are
-//! three steps:
+//! A *unit* is what moves together: a switch plus those of its HCA ports that have the same
+//! sampler, or a single HCA port whose sampler differs from that of its switch. The search either
+//! moves one unit to another sampler or swaps the samplers of two units, and compares plans by the
+//! same criteria as the [rules](super::rules). A switch with attached samplers moves only among
+//! these samplers. There are three steps:
 //!
 //! 1. HCA ports move to the sampler of their switch, or the switch moves to a sampler that has enough
 //!    capacity for it and all of its HCA ports.
@@ -20,8 +20,9 @@ use super::task::{Owners, Task};
 use crate::topology::DeviceId;
 use crate::topology::graph::UNREACHABLE;
 
-/// Max number of changes per sampler in step 2. Each change may lower the max load only slightly,
-/// because loads that are measured in nanoseconds rarely tie; this limit bounds the run time.
+/// Max number of changes per sampler in step 2. Loads that are measured in nanoseconds differ by
+/// small amounts, so each change may lower the max load only slightly; this limit bounds the run
+/// time.
 const MAX_CHANGES: usize = 10;
 
 /// Max number of passes over all units in step 3.
@@ -368,9 +369,9 @@ impl<'a> Search<'a> {
         self.load[sampler] <= self.task.cap
     }
 
-    /// Returns the best change after which both samplers, `from` and the other one, have a load below
-    /// `level`: the change with the smallest larger cost of the two, and on a tie with the fewest
-    /// hops.
+    /// Returns the best change after which both samplers, `from` and the other one, have a load
+    /// below `level`: the change with the smallest larger cost of the two, and on a tie with the
+    /// fewest hops.
     fn relief(&self, from: usize, level: u64) -> Option<Change> {
         let mut best = Best::default();
         for &unit in self.of[from]

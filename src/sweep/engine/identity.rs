@@ -27,8 +27,8 @@ pub(super) const WRONG_DEVICE_INTERVAL: Duration = Duration::from_secs(10);
 const PATH_INTERVAL: Duration = Duration::from_secs(60);
 
 impl Engine {
-    /// Sets the location of the sending port on its subnet. If the LID of the port or of the
-    /// subnet manager has changed, every device is verified, because all LIDs may have changed;
+    /// Sets the LIDs of the sending port and of its subnet manager. If the LID of the port or of
+    /// the subnet manager has changed, every device is verified, because all LIDs may have changed;
     /// the function then returns true.
     pub fn set_local(&mut self, local: Local) -> bool {
         let before = std::mem::replace(&mut self.manager.local, local);
@@ -72,7 +72,7 @@ impl Engine {
         Some(index)
     }
 
-    /// Verifies all devices except this one that satisfy a condition, in the next slot. Devices at
+    /// In the next slot, verifies all other devices that satisfy a condition. Devices at
     /// whose LID another device answers are left out, because they have a schedule of their own.
     pub(super) fn verify_others(&mut self, index: u32, condition: impl Fn(&Device) -> bool) {
         let others = (0..)

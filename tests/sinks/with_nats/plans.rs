@@ -408,7 +408,9 @@ fn last_plan_stays_in_use_without_a_valid_plan_or_a_server() {
     fleet.stop(name);
     fleet.start(name);
     wait_for("a start with the copy", || {
-        fleet.log(name).contains("the local copy of the plan is used")
+        fleet
+            .log(name)
+            .contains("the local copy of the plan is used")
     });
     fleet.wait_for_slots(name);
     assert!(fleet.spans(name).iter().all(|span| span.sha256 == first));
@@ -597,7 +599,9 @@ fn wrong_password_is_an_error_with_a_remedy() {
     password("wrong");
     fleet.start(name);
     wait_for("a start with the copy", || {
-        fleet.log(name).contains("the local copy of the plan is used")
+        fleet
+            .log(name)
+            .contains("the local copy of the plan is used")
     });
     fleet.wait_for_slots(name);
     fleet.wait_for_plan(name, &sha256);

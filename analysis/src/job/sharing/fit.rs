@@ -56,7 +56,7 @@ const LAST_ROUNDS: usize = 30;
 /// Min traffic of a pair in the neighbour bins, in Gb/s, so that an idle pair can begin to send.
 const MIN_NEIGHBOUR_GBPS: f64 = 1e-8;
 
-/// Min affinity relative to 1, so that a pair can recover after a bin in which it was idle.
+/// Min affinity, so that a pair can recover after a bin in which it was idle.
 const MIN_AFFINITY: f64 = 1e-6;
 
 /// Pairs of hosts with possible traffic, and their paths.
