@@ -538,6 +538,46 @@ fn summaries_of_ports_from_an_archive_are_those_of_the_lines() {
     }
 }
 
+/// A secondary fills the last slots of an hour, and stops. The next blocked share of the primary, in
+/// the next hour, describes these slots too.
+#[test]
+fn columns_at_once_do_not_describe_the_time_of_another_sampler() {
+    let dir = tempfile::tempdir().unwrap();
+    let (archive, file) = (dir.path().join("archive"), dir.path().join("lines"));
+    let line = |sampler: &str, late_ns: u64, number: u64| {
+        let (ts, slot) = ((FIRST + number) * SLOT_NS + late_ns, FIRST + number);
+        let mut record = json!({
+            "type": "port", "ts": ts, "slot": slot, "sampler": sampler, "guid": "0x0000000000000007", "port": 1, "lid": 1,
+            "node": "n1", "kind": "hca", "link": "4xEDR", "status": "ok", "rtt_ns": 9000, "mads": 1, "dt_ns": SLOT_NS, "xmit_gbps": 1.0,
+        });
+        if number % 5 == if late_ns > 0 { 3 } else { 2 } {
+            record["xmit_blocked"] = json!(0.5);
+            record["xmit_blocked_dt_ns"] = json!(5 * SLOT_NS);
+        }
+        if late_ns > 0 {
+            record["role"] = json!("secondary");
+        }
+        format!("{record}\n")
+    };
+    let primary = (0..800).map(|number| line("a", 0, number));
+    let secondary = (0..360).map(|number| line("b", SLOT_NS / 2, number));
+    let text: String = primary.chain(secondary).collect();
+    pack(&archive, &text);
+    std::fs::write(&file, text).unwrap();
+    let seconds = [archive, file].map(|path| {
+        let inputs = Inputs {
+            files: vec![path],
+            from: None,
+            to: None,
+        };
+        let (ports, _) = input::read(&inputs, &Ports::with_bins(64)).unwrap();
+        let port = ports.finish().into_values().next().unwrap();
+        port.all.blocked.seconds()
+    });
+    // From 3 slots before the first share of the primary to the last one, in slot 797.
+    assert_eq!(seconds, [8000.0, 8000.0]);
+}
+
 #[test]
 fn heat_map_of_an_archive_is_that_of_the_lines() {
     let dir = tempfile::tempdir().unwrap();

@@ -6,9 +6,9 @@
 //!   `slot`. Only the first of them counts.
 //! - If an earlier record of another sampler describes a part of the interval of a record, the
 //!   interval is shortened by this part; if it describes all of it, the record is dropped.
-//!   Intervals of the same sampler stay as they are. They can overlap, or leave a short time
-//!   between them, only by the jitter of the replies, and together they are as long as the time
-//!   between the readings.
+//!   Consecutive records of the same sampler do not shorten each other. Their intervals can
+//!   overlap, or leave a short time between them, only by the jitter of the replies, and together
+//!   they are as long as the time between the readings.
 //! - A record of a secondary waits for the next record of the primary, and gets only the time
 //!   before the interval of that record. The secondary thus fills the gap if no primary answers.
 //!   The short time between two intervals of the primary is no gap. A record of a secondary
@@ -87,8 +87,9 @@ pub(super) struct PortMerge<K> {
     /// Time until which earlier records describe the data rates, and time until which they
     /// describe the blocked share.
     covered: [u64; 2],
-    /// For both times, whether the record that ends there is of the last sampler.
-    is_own: [bool; 2],
+    /// Both times as they were before the first of the consecutive records of the last sampler.
+    /// These records describe only later times.
+    others: [u64; 2],
     last: Option<Last>,
     /// Time of the last record of a primary, and the time between its last two records.
     primary: Option<(u64, u64)>,
@@ -102,7 +103,7 @@ impl<K> Default for PortMerge<K> {
     fn default() -> Self {
         Self {
             covered: [0; 2],
-            is_own: [false; 2],
+            others: [0; 2],
             last: None,
             primary: None,
             answer_ts: None,
@@ -145,7 +146,7 @@ impl PortMerge<Box<[u8]>> {
         });
         PortMerge {
             covered: self.covered,
-            is_own: self.is_own,
+            others: self.others,
             last: self.last.clone(),
             primary: self.primary,
             answer_ts: self.answer_ts,
@@ -193,10 +194,11 @@ impl<K: Kept> PortMerge<K> {
             .last
             .as_ref()
             .is_some_and(|last| *last.sampler == *port.sampler);
-        let (covered, is_own) = (self.covered, self.is_own.map(|is_own| is_own && is_next));
+        let (covered, others) = (self.covered, self.others);
         let end = |of: usize, time: Interval| {
-            let follows =
-                is_own[of] && time.from().saturating_sub(covered[of]) < time.length_ns() / 2;
+            let follows = is_next
+                && covered[of] > others[of]
+                && time.from().saturating_sub(covered[of]) < time.length_ns() / 2;
             if follows { 0 } else { time.from() }
         };
         let [data, blocked] = [port.time, port.blocked_time];
@@ -219,13 +221,19 @@ impl<K: Kept> PortMerge<K> {
     }
 
     /// Returns whether the last record came from this sampler and no record waits. Further
-    /// records of this sampler, if it is a primary, are then used unchanged.
+    /// records of this sampler, if it is a primary, are then used unchanged, except those for which
+    /// [`is_after_others`](Self::is_after_others) is false.
     pub(super) fn is_only(&self, sampler: &str) -> bool {
         self.held.is_empty()
             && self
                 .last
                 .as_ref()
                 .is_some_and(|last| *last.sampler == *sampler)
+    }
+
+    /// Returns whether no other sampler describes the time from `start` on.
+    pub(super) fn is_after_others(&self, start: u64) -> bool {
+        self.others.iter().all(|others| *others <= start)
     }
 
     /// Continues after records of the last sampler, a primary, that were used unchanged. `ends`
@@ -237,7 +245,7 @@ impl<K: Kept> PortMerge<K> {
         (ts, slot): (u64, u64),
         answered: bool,
     ) {
-        self.cover(ends, false);
+        self.cover(ends);
         self.primary = Some((ts, ts - before.min(ts)));
         if answered {
             self.answer_ts = Some(ts);
@@ -293,9 +301,8 @@ impl<K: Kept> PortMerge<K> {
 
     /// Notes the ends of the times of a used record. An end of 0 means that the record has no
     /// time.
-    fn cover(&mut self, ends: [u64; 2], is_other: bool) {
-        for ((covered, is_own), end) in self.covered.iter_mut().zip(&mut self.is_own).zip(ends) {
-            *is_own = end > 0 || (*is_own && !is_other);
+    fn cover(&mut self, ends: [u64; 2]) {
+        for (covered, end) in self.covered.iter_mut().zip(ends) {
             *covered = (*covered).max(end);
         }
     }
@@ -321,17 +328,19 @@ impl<K: Kept> PortMerge<K> {
                 port.counters.clear();
             }
         }
+        let others = if is_other { self.covered } else { self.others };
         let whole = [port.time, port.blocked_time];
         let mut times = whole;
-        for ((time, covered), end) in times.iter_mut().zip(self.covered).zip(ends) {
-            *time = time.and_then(|time| time.within(if is_other { covered } else { 0 }, end));
+        for ((time, others), end) in times.iter_mut().zip(others).zip(ends) {
+            *time = time.and_then(|time| time.within(others, end));
         }
         [port.time, port.blocked_time] = times;
         if whole != [None; 2] && times == [None; 2] {
             dropped.covered += 1;
             return;
         }
-        self.cover(times.map(|time| time.map_or(0, Interval::to)), is_other);
+        self.others = others;
+        self.cover(times.map(|time| time.map_or(0, Interval::to)));
         let read_ts = if port.counters.is_empty() {
             self.last.as_ref().map_or(0, |last| last.read_ts)
         } else {

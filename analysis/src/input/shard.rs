@@ -252,7 +252,11 @@ impl<F: Fold> Shard<F> {
                 } else {
                     row
                 };
-                if let Some((records, ends)) = Run::new(&run.of, row..end, port, selection) {
+                if let Some((records, ends)) = Run::new(&run.of, row..end, port, selection)
+                    && ends
+                        .span
+                        .is_none_or(|(start, _)| merge.is_after_others(start))
+                {
                     fold.add_run(&records);
                     if selection.is_range && selection.uses_counters {
                         edges.add_run(&records);

@@ -542,6 +542,34 @@ fn octets_of_two_samplers_are_the_growth_of_the_counter() {
     assert_eq!(port.all.xmit.seconds(), 19.0);
 }
 
+/// The blocked share has a cadence of five slots, so the records of the primary that come between
+/// those of the secondary and the next blocked share describe other times.
+#[test]
+fn moment_counts_once_if_a_secondary_filled_it_before_a_longer_time_of_the_primary() {
+    let sequence = |sampler: &str, role, late_ns: u64, blocked: f64| -> String {
+        let record = |slot: u64| {
+            let line = reading(sampler, role, (slot * SECOND + late_ns, SECOND), 0);
+            let of_cadence =
+                format!("\"xmit_blocked\":{blocked},\"xmit_blocked_dt_ns\":5000000000");
+            let share = if slot.is_multiple_of(5) {
+                &of_cadence
+            } else {
+                "\"xmit_blocked\":null"
+            };
+            line.replace("\"xmit_blocked\":0.5", share)
+        };
+        (101..=110).map(record).collect()
+    };
+    let (primary, secondary) = (
+        sequence("a", None, 0, 0.25),
+        sequence("b", Some("secondary"), SECOND / 2, 0.75),
+    );
+    let (port, _) = summary_of(&[primary, secondary], None, None);
+    // The secondary has half a second after each share of the primary.
+    assert_eq!(port.all.blocked.seconds(), 10.5);
+    assert_eq!(totals(&port).1, 9.5 * 0.25 + 0.75);
+}
+
 #[test]
 fn overlapping_samplers_describe_each_moment_once() {
     let files = [

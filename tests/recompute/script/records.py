@@ -84,7 +84,7 @@ class Port:
         primary has no answer in the last two of its own intervals; one without an answer, if it has no record."""
         waiting, primary = [], None  # ts of the last record of a primary, and the time since the one before
         answer, self.read = None, 0  # ts of the last answer of a primary, and of the last reading
-        self.last, self.covered, self.owner = None, {"data": 0, "blocked": 0}, {}
+        self.last, self.covered, self.others = None, {"data": 0, "blocked": 0}, {"data": 0, "blocked": 0}
 
         def release(r, ends):
             mine = {kind: span(r, kind) for kind in self.pieces}
@@ -110,10 +110,15 @@ class Port:
             self.use(r, mine, {})
         for r in waiting:
             release(r, {})
+        for pieces in self.pieces.values():
+            ends = {}  # of each sampler
+            for a, b, r in pieces:
+                assert all(end <= a for sampler, end in ends.items() if sampler != r["sampler"]), "a moment counts twice"
+                ends[r["sampler"]] = max(b, ends.get(r["sampler"], 0))
 
     def follows(self, r, kind, s):
         """Whether an interval of a sampler follows its last one, which no record of another sampler has ended."""
-        is_next = self.owner.get(kind) == r["sampler"] and self.last["sampler"] == r["sampler"]
+        is_next = self.last and self.last["sampler"] == r["sampler"] and self.covered[kind] > self.others[kind]
         return is_next and s[0] - self.covered[kind] < (s[1] - s[0]) // 2
 
     def use(self, r, mine, ends):
@@ -122,20 +127,21 @@ class Port:
         other = last is not None and last["sampler"] != r["sampler"]
         if not other and last is not None and last["slot"] == r["slot"]:
             return
+        # The times described before the first of the records of this sampler that follow each other.
+        others = dict(self.covered) if other else self.others
         for kind, s in mine.items():
-            s = s and (max(s[0], self.covered[kind]) if other else s[0], min(s[1], ends.get(kind, TOP)))
+            s = s and (max(s[0], others[kind]), min(s[1], ends.get(kind, TOP)))
             mine[kind] = s if s and s[0] < s[1] else None
         if had and not any(mine.values()):
             return
         r = dict(r, counts=not (other and r["ts"] - r["rtt_ns"] < self.read), spans=mine)
         if r["counts"] and any(r[name] is not None for name in COUNTERS):
             self.read = r["ts"]
-        if other:
-            self.owner.clear()
+        self.others = others
         for kind, s in mine.items():
             if s:
                 self.pieces[kind].append((*s, r))
-                self.covered[kind], self.owner[kind] = max(self.covered[kind], s[1]), r["sampler"]
+                self.covered[kind] = max(self.covered[kind], s[1])
         self.used.append(r)
         self.last = r
 
