@@ -21,6 +21,7 @@
 //! | [`routes`] | forwarding tables |
 //! | [`devices`] | devices that do not answer, and the devices behind them |
 //! | [`stat`], [`shares`] | mean, peak or percentile over the slots |
+//! | [`prevalence`] | how often, where and at what cost ports wait |
 //! | [`replay`] | recorded lines, each with the time at which the caller writes it again |
 //!
 //! The row types, such as [`links::LinkRow`], implement [`rows::Row`]. Their field names are an
@@ -45,6 +46,7 @@ pub mod metric;
 mod pair;
 mod path;
 pub mod ports;
+pub mod prevalence;
 pub mod rates;
 pub mod replay;
 pub mod routes;

@@ -82,6 +82,16 @@ impl Zone {
         )
     }
 
+    /// Returns the hour of the week at a point in time, from 0 (Monday at 0:00) to 167.
+    pub fn hour_of_week(&self, ns: u64) -> usize {
+        let hour = |zoned: Zoned| {
+            24 * i32::from(zoned.weekday().to_monday_zero_offset()) + i32::from(zoned.hour())
+        };
+        self.zoned(ns)
+            .and_then(|zoned| usize::try_from(hour(zoned)).ok())
+            .unwrap_or(0)
+    }
+
     /// Formats a point in time by a format of strftime.
     pub fn format(&self, ns: u64, format: &str) -> String {
         let zoned = self.zoned(ns);
@@ -193,6 +203,16 @@ mod tests {
         ] {
             assert!(berlin().parse(text, NOON).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn hours_of_the_week_are_local() {
+        // A Saturday.
+        assert_eq!(Zone::utc().hour_of_week(NOON), 5 * 24 + 12);
+        assert_eq!(berlin().hour_of_week(NOON), 5 * 24 + 13);
+        let sunday = NOON + 36 * 3_600_000_000_000 - 1;
+        assert_eq!(Zone::utc().hour_of_week(sunday), 167);
+        assert_eq!(berlin().hour_of_week(sunday), 0);
     }
 
     #[test]

@@ -11,9 +11,11 @@ use ibnet_analysis::heat::order::RowKind;
 use ibnet_analysis::hosts::Hosts;
 use ibnet_analysis::input::{self, Fold, Inputs, ReadSummary};
 use ibnet_analysis::ports::Ports;
+use ibnet_analysis::prevalence::{By, Prevalence, PrevalenceRow};
 use ibnet_analysis::record::{Record, Type};
 use ibnet_analysis::shares::Distributions;
 use ibnet_analysis::stat::Stat;
+use ibnet_analysis::when::Zone;
 use ibnet_record::types::{Guid, PortNum};
 use ibnet_store::archive::Archive;
 use ibnet_store::pack::{PackOptions, Packer};
@@ -657,4 +659,87 @@ fn hours_outside_of_the_time_range_are_not_opened() {
     // The time range has no hour at all.
     let (ports, summary) = read(10_000, 20_000);
     assert_eq!((ports.len(), summary.span, summary.lines), (0, None, 0));
+}
+
+/// Returns the rows of all links, from columns with means and record by record, and how many hours
+/// were read as means.
+fn waits(dir: &Path) -> ([Vec<PrevalenceRow>; 2], u64) {
+    let inputs = Inputs {
+        files: vec![dir.to_owned()],
+        from: None,
+        to: None,
+    };
+    let empty = Prevalence::new(0.1, Zone::utc(), None);
+    let (waits, summary) = input::read(&inputs, &empty).unwrap();
+    let (ByRecord(expected), of_records) = input::read(&inputs, &ByRecord(empty)).unwrap();
+    let rows = [(waits, &summary), (expected, &of_records)]
+        .map(|(waits, summary)| waits.rows(By::Link, summary.span.unwrap()));
+    (rows, summary.minute_hours.0)
+}
+
+#[test]
+fn waits_from_columns_are_those_of_single_records() {
+    for seed in 0..4 {
+        let dir = tempfile::tempdir().unwrap();
+        pack(dir.path(), &lines(seed, 800));
+        let ([rows, expected], minute_hours) = waits(dir.path());
+        assert_eq!((rows.len(), minute_hours), (3, 0));
+        assert_eq!(rows, expected, "seed {seed}");
+    }
+}
+
+#[test]
+fn waits_from_means_of_minutes_are_those_of_the_records_within_the_stated_error() {
+    const SLOTS: u64 = 50 * 360;
+    let mut text = String::new();
+    for number in 1..=SLOTS {
+        // The record describes the slot before. The port 1 waits in every third minute, and the
+        // port 2 in one slot of each minute.
+        let (minute, slot_of_minute) = ((number - 1) / 6, (number - 1) % 6);
+        let shares = [
+            if minute % 3 == 0 { 0.4 } else { 0.0 },
+            if slot_of_minute == 2 { 1.0 } else { 0.0 },
+        ];
+        for (port, blocked) in (1..).zip(shares) {
+            let record = json!({
+                "type": "port", "ts": (FIRST + number) * SLOT_NS, "slot": FIRST + number, "sampler": "a", "guid": "0x0000000000000007", "port": port,
+                "lid": 4, "node": "n7 mlx5_0", "kind": "hca", "hops": null, "link": "4xEDR", "link_source": "live", "status": "ok", "rtt_ns": 9000,
+                "mads": 3, "identity": "ok", "dt_ns": SLOT_NS, "xmit_gbps": minute % 7, "rcv_gbps": 0.0, "xmit_blocked": blocked,
+            });
+            text += &format!("{record}\n");
+        }
+    }
+    let dir = tempfile::tempdir().unwrap();
+    pack(dir.path(), &text);
+    let ([mut means, mut records], minute_hours) = waits(dir.path());
+    assert!(minute_hours >= 50, "{minute_hours}");
+    for rows in [&mut means, &mut records] {
+        rows.sort_by_key(|row| row.port);
+    }
+    let is_near = |one: Option<f64>, other: Option<f64>| {
+        let (one, other) = (one.unwrap(), other.unwrap());
+        (one - other).abs() <= 1e-5 * other.abs()
+    };
+    // The means are rounded to six decimals.
+    for (mean, record) in means.iter().zip(&records) {
+        assert!(
+            is_near(mean.covered, record.covered)
+                && is_near(mean.blocked_seconds, record.blocked_seconds)
+                && is_near(mean.sent_bytes, record.sent_bytes)
+                && is_near(mean.blocked_seconds_per_gb, record.blocked_seconds_per_gb),
+            "{mean:?} {record:?}"
+        );
+    }
+    // Waits of whole minutes are exact.
+    assert!(is_near(means[0].above, Some(1.0 / 3.0)), "{means:?}");
+    assert!(is_near(records[0].above, Some(1.0 / 3.0)), "{records:?}");
+    // Shorter waits are within the error that the mean of 1/6 permits.
+    let (least, most) = ((1.0 / 6.0 - 0.1) / 0.9, (1.0 / 6.0_f64 / 0.1).min(1.0));
+    assert!(is_near(records[1].above, Some(1.0 / 6.0)), "{records:?}");
+    // The last slot of an hour is a row of its own, which is not above the limit.
+    let minutes = 1.0 - 50.0 / SLOTS as f64;
+    assert!(is_near(means[1].above, Some(minutes)), "{means:?}");
+    for rows in [&means, &records] {
+        assert!((least..=most).contains(&rows[1].above.unwrap()), "{rows:?}");
+    }
 }

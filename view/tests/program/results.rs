@@ -1,7 +1,7 @@
 //! Compares the results for programs with the tables for people and with docs/results.md, on a
 //! fabric with a dead leaf switch and a dead host.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
@@ -11,6 +11,7 @@ use ibnet_analysis::job::all::JobTotal;
 use ibnet_analysis::job::row::JobRow;
 use ibnet_analysis::latency::LatencyRow;
 use ibnet_analysis::links::LinkRow;
+use ibnet_analysis::prevalence::PrevalenceRow;
 use ibnet_analysis::rows::Row;
 use ibnet_analysis::sweeps::SweepRow;
 use ibnet_analysis::trees::TreeRow;
@@ -224,9 +225,85 @@ fn table_and_json_have_the_same_links() {
 }
 
 #[test]
+fn prevalence_is_the_simple_sum_over_the_records() {
+    let folder = recorded();
+    let mut sums: BTreeMap<(String, u64), [f64; 4]> = BTreeMap::new();
+    for line in lines().lines() {
+        let record: Value = serde_json::from_str(line).unwrap();
+        let key = (
+            record["node"].as_str().unwrap().to_owned(),
+            record["port"].as_u64().unwrap(),
+        );
+        let [known, above, blocked, bytes] = sums.entry(key).or_default();
+        if let Some(share) = record["xmit_blocked"].as_f64() {
+            *known += 1.0;
+            *above += f64::from(u8::from(share > 0.1));
+            *blocked += share;
+            *bytes += record["xmit_gbps"].as_f64().unwrap() * 1e9 / 8.0;
+        }
+    }
+    let document = json(folder.path(), &["prevalence"]);
+    let rows = document["rows"].as_array().unwrap();
+    assert_eq!((rows.len(), sums.len()), (12, 12));
+    assert_eq!(rows[0]["name"], "n11 mlx5_0");
+    for row in rows {
+        let key = (
+            row["name"].as_str().unwrap().to_owned(),
+            row["port"].as_u64().unwrap(),
+        );
+        let [known, above, blocked, bytes] = sums[&key];
+        for (field, expected) in [
+            ("above", above / known),
+            ("covered", known / SECONDS as f64),
+            ("blocked_seconds", blocked),
+            ("sent_bytes", bytes),
+        ] {
+            let value = row[field].as_f64().unwrap();
+            assert!((value - expected).abs() < 1e-6, "{field} of {row}");
+        }
+    }
+    let (_, text, _) = run(folder.path(), &["prevalence", "--top", "1"]);
+    let last: Vec<&str> = text.lines().last().unwrap().split_whitespace().collect();
+    assert_eq!(
+        last.join(" "),
+        "n11 mlx5_0 port 1 leaf1 port 1 1 66.7 % 100.0 % 17.5 % 1 26.2 0.040"
+    );
+    assert!(text.contains("1 of 12 link directions"), "{text}");
+}
+
+#[test]
+fn prevalence_by_hour_and_weekday_is_local() {
+    let folder = recorded();
+    for (zone, hour, day) in [("UTC", 12, "Saturday"), ("XXX-13", 1, "Sunday")] {
+        let of = |by: &str| {
+            let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_ibnet-view"));
+            let args = ["prevalence", "lines.jsonl", "--by", by, "--format", "json"];
+            let output = command
+                .current_dir(folder.path())
+                .env("TZ", zone)
+                .args(args)
+                .output()
+                .unwrap();
+            let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+            let is_known = |row: &&Value| row["above"].is_number();
+            let rows = document["rows"].as_array().unwrap();
+            let known: Vec<Value> = rows.iter().filter(is_known).cloned().collect();
+            assert_eq!(known.len(), 1, "{document}");
+            (
+                rows.len(),
+                known[0]["name"].clone(),
+                known[0]["ports"].clone(),
+            )
+        };
+        assert_eq!(of("hour"), (24, format!("{hour:02}").into(), 12.into()));
+        assert_eq!(of("weekday"), (7, day.into(), 12.into()));
+    }
+}
+
+#[test]
 fn csv_has_the_values_of_json() {
     let folder = recorded();
-    for command in ["links", "errors", "map"] {
+    for command in ["links", "errors", "map", "prevalence"] {
         let (_, text, _) = run(folder.path(), &[command, "--format", "csv"]);
         let document = json(folder.path(), &[command]);
         let mut reader = csv::Reader::from_reader(text.as_bytes());
@@ -586,6 +663,7 @@ fn every_field_is_documented() {
     let all = [
         HeatRow::COLUMNS,
         LinkRow::COLUMNS,
+        PrevalenceRow::COLUMNS,
         ErrorRow::COLUMNS,
         TreeRow::COLUMNS,
         JobRow::COLUMNS,

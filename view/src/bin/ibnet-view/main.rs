@@ -32,6 +32,7 @@ mod latency;
 mod links;
 mod map;
 mod pack;
+mod prevalence;
 mod replay;
 mod selection;
 mod sweeps;
@@ -54,6 +55,7 @@ enum Command {
     Links(links::Args),
     Map(map::Args),
     Pack(pack::Args),
+    Prevalence(prevalence::Args),
     Replay(replay::Args),
     Sweeps(sweeps::Args),
 }
@@ -66,6 +68,7 @@ Examples:
   ibnet-view errors lines/*.jsonl --from -1h         errors of the last hour
   ibnet-view links lines/*.jsonl --by blocked        links with the longest waits
   ibnet-view links lines/*.jsonl --tree              congestion trees
+  ibnet-view prevalence archive --by hour            hours in which ports wait
   ibnet-view job lines/*.jsonl --nodes 'node[001-024]' -o job.svg
   ibnet-view job lines/*.jsonl --slurm 4711          asks Slurm for nodes and times
   ibnet-view jobs --keep jobs.jsonl                 keeps a table of all jobs
@@ -165,6 +168,7 @@ fn main() -> ExitCode {
         Command::Links(args) => links::run(args),
         Command::Map(args) => map::run(args),
         Command::Pack(args) => pack::run(args),
+        Command::Prevalence(args) => prevalence::run(args),
         Command::Replay(args) => replay::run(args),
         Command::Sweeps(args) => sweeps::run(args),
     };

@@ -1,0 +1,620 @@
+//! How often, where and at what cost ports wait: the share of the time in which the blocked share
+//! of a port was above a limit, by link, leaf switch, host, hour of the day and weekday.
+//!
+//! Each record counts with its time: a record is above the limit if its blocked share is. Time
+//! without a blocked share is unknown. It belongs neither to the time above the limit nor to the
+//! time below it, and `covered` is the share of the time that is known.
+//!
+//! Over more than two days, an archive gives one-minute means. Such a minute counts as a whole, by
+//! its mean *m*. The records of the minute were above the limit *l* for a share of the minute
+//! between (*m* - *l*) / (1 - *l*) and *m* / *l*, because a share is between 0 and 1. Blocked time
+//! and bytes are the same for minutes and for records.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use ibnet_record::types::{Guid, NodeKind, PortNum};
+use rustc_hash::FxHashMap;
+use serde::Serialize;
+
+use crate::hosts::{Hosts, host_of};
+use crate::input::Fold;
+use crate::input::run::{Measured, MeasuredOver, Run};
+use crate::ports::carried::may_lead_to_host;
+use crate::ports::{PortKey, PortName};
+use crate::record::{Interval, Port, Record, Type};
+use crate::rows::Row;
+use crate::when::Zone;
+
+/// Time from which one-minute means are used: two days.
+const LONG_NS: u64 = 2 * 86_400_000_000_000;
+
+/// Hours of the local time begin at multiples of a quarter of an hour.
+const QUARTER_NS: u64 = 900_000_000_000;
+
+const WEEKDAYS: [&str; 7] = [
+    "Monday",
+    "Tuesday",
+    "Wednesday",
+    "Thursday",
+    "Friday",
+    "Saturday",
+    "Sunday",
+];
+
+/// What a row describes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum By {
+    /// A direction of a link.
+    #[default]
+    Link,
+    /// A direction of all links between a switch and its hosts.
+    Leaf,
+    /// A direction of all links of a host.
+    Host,
+    /// An hour of the day in the local time zone, with all ports.
+    Hour,
+    /// A weekday in the local time zone, with all ports.
+    Weekday,
+}
+
+/// The direction of a row of a leaf switch or a host. The sending ports count.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Direction {
+    /// Switch ports send to hosts.
+    ToHosts,
+    /// HCA ports send to switches.
+    FromHosts,
+}
+
+/// A row of the JSON output, with null for unknown values.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct PrevalenceRow {
+    /// Node description of the sending port or of the leaf switch, name of the host, hour of the
+    /// day from `00` to `23`, or weekday.
+    pub name: String,
+    /// GUID of the sending port or of the leaf switch. Null for other rows.
+    pub guid: Option<Guid>,
+    /// Number of the sending port. Null for rows of several ports.
+    pub port: Option<PortNum>,
+    /// The receiving port. Null for rows of several ports, or if unknown.
+    pub peer: Option<PortName>,
+    /// Direction of a leaf switch or a host. Null for other rows.
+    pub direction: Option<Direction>,
+    /// Number of sending ports.
+    pub ports: usize,
+    /// Blocked share above which time counts, 0 to 1.
+    pub limit: f64,
+    /// Share of the known time in which the blocked share was above the limit, 0 to 1.
+    pub above: Option<f64>,
+    /// Share of the time range in which the blocked share is known, 0 to 1.
+    pub covered: Option<f64>,
+    /// Mean blocked share of the known time, 0 to 1.
+    pub blocked: Option<f64>,
+    /// Blocked time in seconds, summed over the ports. Null if nothing is known.
+    pub blocked_seconds: Option<f64>,
+    /// Bytes sent in the time in which the data rate is known. Null if nothing is known.
+    pub sent_bytes: Option<f64>,
+    /// Blocked seconds per 10⁹ bytes sent: `blocked` divided by the mean data rate.
+    pub blocked_seconds_per_gb: Option<f64>,
+}
+
+impl Row for PrevalenceRow {
+    const COLUMNS: &'static [&'static str] = &[
+        "name",
+        "guid",
+        "port",
+        "peer_guid",
+        "peer_port",
+        "peer_node",
+        "direction",
+        "ports",
+        "limit",
+        "above",
+        "covered",
+        "blocked",
+        "blocked_seconds",
+        "sent_bytes",
+        "blocked_seconds_per_gb",
+    ];
+}
+
+/// Sums over time, in seconds and bytes.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+struct Sums {
+    known: f64,
+    above: f64,
+    blocked: f64,
+    sent_known: f64,
+    sent: f64,
+}
+
+impl Sums {
+    fn add_blocked(&mut self, share: f64, limit: f64, time: Interval) {
+        let seconds = seconds(time);
+        self.known += seconds;
+        self.above += if share > limit { seconds } else { 0.0 };
+        self.blocked += share * seconds;
+    }
+
+    fn add_sent(&mut self, gbps: f64, time: Interval) {
+        let seconds = seconds(time);
+        self.sent_known += seconds;
+        self.sent += gbps * seconds * 1e9 / 8.0;
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.known += other.known;
+        self.above += other.above;
+        self.blocked += other.blocked;
+        self.sent_known += other.sent_known;
+        self.sent += other.sent;
+    }
+}
+
+fn seconds(time: Interval) -> f64 {
+    time.length_ns() as f64 / 1e9
+}
+
+/// The hours of a week in the local time zone.
+#[derive(Clone, Debug)]
+struct Week {
+    zone: Zone,
+    /// Monday at 0:00 comes first.
+    hours: Vec<Sums>,
+    /// The last quarter of an hour, and its hour of the week.
+    last: (u64, usize),
+}
+
+impl Week {
+    fn hour(&mut self, quarter: u64) -> &mut Sums {
+        if self.last.0 != quarter {
+            self.last = (quarter, self.zone.hour_of_week(quarter * QUARTER_NS));
+        }
+        &mut self.hours[self.last.1]
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+struct PortWaits {
+    node: Box<str>,
+    kind: Option<NodeKind>,
+    peer: Option<PortKey>,
+    peer_node: Box<str>,
+    sums: Sums,
+}
+
+impl PortWaits {
+    fn add_names(&mut self, port: &Port<'_>) {
+        if *self.node != *port.node {
+            self.node = (&*port.node).into();
+        }
+        self.kind = port.kind.or(self.kind);
+        self.peer = port.peer_guid.zip(port.peer_port).or(self.peer);
+        if let Some(peer) = port.peer.as_ref().filter(|peer| ***peer != *self.peer_node) {
+            self.peer_node = (&**peer).into();
+        }
+    }
+
+    fn add(&mut self, measured: &Measured, limit: f64, week: &mut Week) {
+        let [data, blocked] =
+            [MeasuredOver::Data, MeasuredOver::Blocked].map(|over| measured.times[over as usize]);
+        if let Some(time) = blocked.filter(|_| measured.blocked.is_finite()) {
+            self.sums.add_blocked(measured.blocked, limit, time);
+            for (quarter, part) in time.split(QUARTER_NS) {
+                week.hour(quarter)
+                    .add_blocked(measured.blocked, limit, part);
+            }
+        }
+        let [gbps, ..] = measured.data;
+        if let Some(time) = data.filter(|_| gbps.is_finite()) {
+            self.sums.add_sent(gbps, time);
+            for (quarter, part) in time.split(QUARTER_NS) {
+                week.hour(quarter).add_sent(gbps, part);
+            }
+        }
+    }
+}
+
+/// The waiting of all ports.
+#[derive(Clone, Debug)]
+pub struct Prevalence {
+    limit: f64,
+    hosts: Option<Arc<Hosts>>,
+    by_port: BTreeMap<PortKey, PortWaits>,
+    week: Week,
+}
+
+impl Prevalence {
+    /// Creates an empty state. Only ports of these hosts, and their peers, are evaluated; `None` is
+    /// all ports.
+    pub fn new(limit: f64, zone: Zone, hosts: Option<Hosts>) -> Self {
+        Self {
+            limit,
+            hosts: hosts.map(Arc::new),
+            by_port: BTreeMap::new(),
+            week: Week {
+                hours: vec![Sums::default(); 168],
+                last: (0, zone.hour_of_week(0)),
+                zone,
+            },
+        }
+    }
+
+    /// Returns whether there is no port.
+    pub fn is_empty(&self) -> bool {
+        self.by_port.is_empty()
+    }
+
+    fn port(&mut self, port: &Port<'_>) -> Option<(&mut PortWaits, &mut Week)> {
+        let is_selected = self.hosts.as_ref().is_none_or(|hosts| {
+            hosts.contains_node(&port.node)
+                || port
+                    .peer
+                    .as_deref()
+                    .is_some_and(|peer| hosts.contains_node(peer))
+        });
+        if !is_selected {
+            return None;
+        }
+        let waits = self.by_port.entry(port.key()).or_default();
+        waits.add_names(port);
+        Some((waits, &mut self.week))
+    }
+
+    /// Returns the rows. `span` is the time range in nanoseconds since 1970. Hours and weekdays are
+    /// in their order; in other rows the largest share of time above the limit is first.
+    pub fn rows(&self, by: By, span: (u64, u64)) -> Vec<PrevalenceRow> {
+        let time = Interval::new(span.0, span.1);
+        match by {
+            By::Hour => self.of_week(time, 24, |hour| (hour % 24, format!("{:02}", hour % 24))),
+            By::Weekday => self.of_week(time, 7, |hour| (hour / 24, WEEKDAYS[hour / 24].into())),
+            By::Link | By::Leaf | By::Host => {
+                let mut rows = self.of_ports(by, time.map_or(0.0, seconds));
+                // The sort is stable, so rows of equal value stay in the order of their names.
+                rows.sort_by(|a, b| b.value().total_cmp(&a.value()));
+                rows
+            }
+        }
+    }
+
+    fn of_week(
+        &self,
+        time: Option<Interval>,
+        count: usize,
+        of: impl Fn(usize) -> (usize, String),
+    ) -> Vec<PrevalenceRow> {
+        let mut rows = vec![(String::new(), Sums::default(), 0.0); count];
+        for (hour, sums) in self.week.hours.iter().enumerate() {
+            let (index, name) = of(hour);
+            rows[index].0 = name;
+            rows[index].1.merge(*sums);
+        }
+        for (quarter, part) in time.into_iter().flat_map(|time| time.split(QUARTER_NS)) {
+            let hour = self.week.zone.hour_of_week(quarter * QUARTER_NS);
+            rows[of(hour).0].2 += seconds(part);
+        }
+        let ports = self.by_port.len();
+        rows.into_iter()
+            .map(|(name, sums, seconds)| PrevalenceRow {
+                name,
+                ..self.row(&sums, ports, seconds)
+            })
+            .collect()
+    }
+
+    fn of_ports(&self, by: By, seconds: f64) -> Vec<PrevalenceRow> {
+        let kinds: FxHashMap<Guid, NodeKind> = self
+            .by_port
+            .iter()
+            .filter_map(|((guid, _), port)| Some((*guid, port.kind?)))
+            .collect();
+        let mut rows: BTreeMap<_, (PrevalenceRow, Sums)> = BTreeMap::new();
+        for (key, port) in &self.by_port {
+            let is_host = |guid: &Guid| kinds.get(guid).map(|kind| *kind != NodeKind::Switch);
+            let direction = if is_host(&key.0) == Some(true) {
+                Some(Direction::FromHosts)
+            } else {
+                let leads = port.peer.and_then(|(guid, _)| is_host(&guid));
+                leads
+                    .unwrap_or_else(|| may_lead_to_host(port.kind, port.peer))
+                    .then_some(Direction::ToHosts)
+            };
+            let ends = [(&port.node, Some(*key)), (&port.peer_node, port.peer)];
+            let [host, switch] = match direction {
+                Some(Direction::ToHosts) => [ends[1], ends[0]],
+                _ => ends,
+            };
+            let (key, name, guid) = match by {
+                By::Host if direction.is_some() => (None, host_of(host.0), None),
+                By::Leaf if direction.is_some() => {
+                    let Some((guid, _)) = switch.1 else { continue };
+                    (Some((guid, PortNum(0))), &**switch.0, Some(guid))
+                }
+                By::Link => (Some(*key), &*port.node, Some(key.0)),
+                _ => continue,
+            };
+            let direction = direction.filter(|_| by != By::Link);
+            let host = if by == By::Host { name } else { "" };
+            let entry = rows.entry((key, host.to_owned(), direction));
+            let (row, sums) = entry.or_insert_with(|| {
+                let row = PrevalenceRow {
+                    name: name.to_owned(),
+                    guid,
+                    direction,
+                    ..self.row(&Sums::default(), 0, seconds)
+                };
+                (row, Sums::default())
+            });
+            if by == By::Link {
+                row.port = key.map(|(_, number)| number);
+                row.peer = port.peer.map(|peer| PortName::new(&port.peer_node, peer));
+            }
+            row.ports += 1;
+            sums.merge(port.sums);
+        }
+        rows.into_values()
+            .map(|(row, sums)| PrevalenceRow {
+                name: row.name,
+                guid: row.guid,
+                port: row.port,
+                peer: row.peer,
+                direction: row.direction,
+                ..self.row(&sums, row.ports, seconds)
+            })
+            .collect()
+    }
+
+    /// Returns the row of ports that were recorded for this time, without names.
+    fn row(&self, sums: &Sums, ports: usize, seconds: f64) -> PrevalenceRow {
+        let ratio = |part: f64, of: f64| (of > 0.0).then(|| part / of);
+        let blocked = ratio(sums.blocked, sums.known);
+        PrevalenceRow {
+            name: String::new(),
+            guid: None,
+            port: None,
+            peer: None,
+            direction: None,
+            ports,
+            limit: self.limit,
+            above: ratio(sums.above, sums.known),
+            covered: ratio(sums.known, seconds * ports as f64).map(|covered| covered.min(1.0)),
+            blocked,
+            blocked_seconds: blocked.map(|_| sums.blocked),
+            sent_bytes: (sums.sent_known > 0.0).then_some(sums.sent),
+            blocked_seconds_per_gb: blocked
+                .zip(ratio(sums.sent_known, sums.sent / 1e9))
+                .map(|(blocked, seconds_per_gb)| blocked * seconds_per_gb),
+        }
+    }
+}
+
+impl PrevalenceRow {
+    fn value(&self) -> f64 {
+        self.above.unwrap_or(-1.0)
+    }
+}
+
+impl Fold for Prevalence {
+    fn uses(&self, kind: Type) -> bool {
+        kind == Type::Port
+    }
+
+    fn uses_counters(&self) -> bool {
+        false
+    }
+
+    fn fields(&self) -> Option<Vec<String>> {
+        Some(
+            [
+                "node",
+                "kind",
+                "peer_guid",
+                "peer_port",
+                "peer",
+                "xmit_gbps",
+                "xmit_blocked",
+                "xmit_blocked_dt_ns",
+            ]
+            .map(str::to_owned)
+            .to_vec(),
+        )
+    }
+
+    fn hosts(&self) -> Option<&Hosts> {
+        self.hosts.as_deref()
+    }
+
+    fn takes_minutes(&self, length_ns: u64) -> bool {
+        length_ns > LONG_NS
+    }
+
+    fn takes_runs(&self) -> bool {
+        true
+    }
+
+    fn add_run(&mut self, run: &Run<'_>) {
+        let limit = self.limit;
+        if let Some((waits, week)) = self.port(run.port()) {
+            run.measured()
+                .for_each(|measured| waits.add(&measured, limit, week));
+            waits.add_names(&run.last());
+        }
+    }
+
+    fn add(&mut self, record: &Record<'_>) {
+        let limit = self.limit;
+        if let Record::Port(port) = record
+            && let Some((waits, week)) = self.port(port)
+        {
+            waits.add(&Measured::of(port), limit, week);
+        }
+    }
+
+    fn merge(&mut self, mut other: Self) {
+        // The ports of the two states are different.
+        self.by_port.append(&mut other.by_port);
+        self.week
+            .hours
+            .iter_mut()
+            .zip(&other.week.hours)
+            .for_each(|(hour, other)| hour.merge(*other));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures::{fold, port};
+
+    /// 2026-11-22 23:59:50 UTC, a Sunday, in seconds since 1970.
+    const SUNDAY: u64 = 1_795_391_990;
+
+    /// Returns twenty seconds around midnight: a leaf switch with the hosts n1 and n2, and its link
+    /// to a core switch without records. The HCA of n2 has no records either. The port of n1 is
+    /// blocked in seconds 5 to 12, and its share is unknown in the last four.
+    fn lines() -> Vec<String> {
+        let mut lines = Vec::new();
+        for second in 1..=20 {
+            let slot = SUNDAY + second;
+            let blocked: serde_json::Value = match second {
+                5..=12 => 0.5.into(),
+                17.. => serde_json::Value::Null,
+                _ => 0.1.into(),
+            };
+            let of_host = [("xmit_blocked", blocked), ("xmit_gbps", 80.into())];
+            lines.push(port(slot, (0x101, 1), "n1 a", (1, 1, "leaf"), &of_host));
+            for (number, peer) in [(1, (0x101, 1, "n1 a")), (2, (0x102, 1, "n2 a"))] {
+                let of_leaf = [("xmit_blocked", (0.2 * f64::from(number - 1)).into())];
+                lines.push(port(slot, (1, number), "leaf", peer, &of_leaf));
+            }
+            lines.push(port(slot, (1, 9), "leaf", (2, 40, "core"), &[]));
+        }
+        lines
+    }
+
+    fn waits(hosts: Option<&str>, lines: &[String]) -> Prevalence {
+        let hosts = hosts.map(|hosts| Hosts::parse(hosts).expect("a list"));
+        fold(Prevalence::new(0.1, Zone::utc(), hosts), lines)
+    }
+
+    fn rows(by: By) -> Vec<PrevalenceRow> {
+        let span = [SUNDAY, SUNDAY + 20].map(|second| second * 1_000_000_000);
+        waits(None, &lines()).rows(by, (span[0], span[1]))
+    }
+
+    fn is_near(value: Option<f64>, expected: f64) -> bool {
+        value.is_some_and(|value| (value - expected).abs() < 1e-9)
+    }
+
+    #[test]
+    fn unknown_time_counts_neither_as_blocked_nor_as_free() {
+        let rows = rows(By::Link);
+        let of = |node: &str, number| {
+            rows.iter()
+                .find(|row| row.name == node && row.port == Some(PortNum(number)))
+                .expect("a row")
+        };
+        let host = of("n1 a", 1);
+        assert_eq!((rows.len(), host.ports), (4, 1));
+        // A share that equals the limit is not above it.
+        assert!(is_near(host.above, 8.0 / 16.0), "{host:?}");
+        assert!(is_near(host.covered, 16.0 / 20.0), "{host:?}");
+        assert!(is_near(host.blocked_seconds, 8.0 * 0.5 + 8.0 * 0.1));
+        assert!(is_near(host.sent_bytes, 200e9));
+        // A mean share of 0.3 at 10 GB/s.
+        assert!(is_near(host.blocked_seconds_per_gb, 0.03), "{host:?}");
+        let idle = of("leaf", 9);
+        assert!(is_near(idle.above, 0.0) && is_near(idle.sent_bytes, 0.0));
+        assert_eq!(idle.blocked_seconds_per_gb, None);
+        assert!(is_near(rows[0].above, 1.0), "leaf port 2 comes first");
+    }
+
+    #[test]
+    fn links_between_leaf_switch_and_hosts_are_joined_by_direction() {
+        let found = |by| {
+            let shown = |row: &PrevalenceRow| (row.name.clone(), row.direction, row.ports);
+            rows(by).iter().map(shown).collect::<Vec<_>>()
+        };
+        let (to, from) = (Some(Direction::ToHosts), Some(Direction::FromHosts));
+        assert_eq!(
+            found(By::Leaf),
+            [("leaf".to_owned(), to, 2), ("leaf".to_owned(), from, 1)]
+        );
+        assert_eq!(
+            found(By::Host),
+            [
+                ("n2".to_owned(), to, 1),
+                ("n1".to_owned(), from, 1),
+                ("n1".to_owned(), to, 1)
+            ]
+        );
+        let of_leaf = &rows(By::Leaf)[0];
+        assert!(is_near(of_leaf.above, 0.5) && is_near(of_leaf.blocked, 0.1));
+    }
+
+    #[test]
+    fn hours_and_weekdays_end_at_midnight() {
+        let hours = rows(By::Hour);
+        let known: Vec<_> = hours
+            .iter()
+            .filter(|row| row.covered.is_some())
+            .map(|row| &*row.name)
+            .collect();
+        assert_eq!((hours.len(), known), (24, vec!["00", "23"]));
+        // Of four ports, one is above the limit all the time, and one for six or two seconds of
+        // ten; after midnight, the latter is known for six of ten seconds.
+        assert!(is_near(hours[23].above, (10.0 + 6.0) / 40.0), "{hours:?}");
+        assert!(is_near(hours[0].above, (10.0 + 2.0) / 36.0), "{hours:?}");
+        assert!(is_near(hours[0].covered, 0.9) && is_near(hours[23].covered, 1.0));
+        let days = rows(By::Weekday);
+        assert_eq!((&*days[0].name, &*days[6].name), ("Monday", "Sunday"));
+        assert_eq!(
+            (days[0].above, days[6].above, days[1].covered),
+            (hours[0].above, hours[23].above, None)
+        );
+        // A record across midnight counts on both sides.
+        let long = port(
+            SUNDAY + 15,
+            (1, 1),
+            "leaf",
+            (0x101, 1, "n1"),
+            &[
+                ("dt_ns", 15_000_000_000_u64.into()),
+                ("xmit_blocked", 0.5.into()),
+            ],
+        );
+        let span = (SUNDAY * 1_000_000_000, (SUNDAY + 15) * 1_000_000_000);
+        let days = waits(None, &[long]).rows(By::Weekday, span);
+        assert!(is_near(days[0].blocked_seconds, 2.5) && is_near(days[6].blocked_seconds, 5.0));
+    }
+
+    #[test]
+    fn merged_ports_equal_the_whole() {
+        let (hosts, switches): (Vec<_>, Vec<_>) = lines()
+            .into_iter()
+            .partition(|line| line.contains("\"node\":\"n1 a\""));
+        let mut merged = waits(None, &hosts);
+        merged.merge(waits(None, &switches));
+        let span = (SUNDAY * 1_000_000_000, (SUNDAY + 20) * 1_000_000_000);
+        for by in [By::Link, By::Leaf, By::Host] {
+            assert_eq!(merged.rows(by, span), rows(by));
+        }
+        for (merged, whole) in merged.rows(By::Hour, span).iter().zip(rows(By::Hour)) {
+            let is_equal = |value: Option<f64>, expected: Option<f64>| {
+                value == expected || expected.is_some_and(|expected| is_near(value, expected))
+            };
+            assert!(is_equal(merged.above, whole.above) && is_equal(merged.covered, whole.covered));
+        }
+    }
+
+    #[test]
+    fn selected_hosts_keep_both_directions_of_their_links() {
+        let span = (SUNDAY * 1_000_000_000, (SUNDAY + 20) * 1_000_000_000);
+        let rows = waits(Some("n1"), &lines()).rows(By::Link, span);
+        let names: Vec<_> = rows.iter().map(|row| &*row.name).collect();
+        assert_eq!(names, ["n1 a", "leaf"]);
+        assert!(waits(Some("n9"), &lines()).is_empty());
+    }
+}

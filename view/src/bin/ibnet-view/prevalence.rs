@@ -1,0 +1,115 @@
+//! `ibnet-view prevalence`: how often, where and at what cost ports wait.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+use ibnet_analysis::prevalence::{self, Prevalence};
+use ibnet_analysis::trees::Limits;
+use ibnet_analysis::when::Zone;
+use ibnet_view::text;
+
+use crate::Failure;
+use crate::common::{self, Recorded};
+use crate::format::{self, Format};
+use crate::selection::{self, Selected, Selection};
+
+/// List how often, where and at what cost ports wait: by link, switch, host, hour or weekday
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    recorded: Recorded,
+    #[command(flatten)]
+    selection: Selection,
+    /// Time counts if a port is blocked for more than this share of an interval
+    #[arg(long, value_name = "SHARE", default_value_t = Limits::default().waits, value_parser = common::share)]
+    limit: f64,
+    /// Kind of the rows
+    #[arg(long, value_enum, default_value_t)]
+    by: By,
+    /// Number of links, leaf switches or hosts
+    #[arg(long, value_name = "N", default_value = "20", value_parser = common::at_least_one)]
+    top: NonZeroUsize,
+    /// Format of the result
+    #[arg(
+        long,
+        value_enum,
+        default_value_t,
+        hide_possible_values = true,
+        value_name = "text|json|csv"
+    )]
+    format: Format,
+    /// Write the result to a file instead of standard output
+    #[arg(short, long, value_name = "FILE|-")]
+    output: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
+enum By {
+    /// Each direction of a link
+    #[default]
+    Link,
+    /// Leaf switches: ports to their hosts, and ports of these hosts
+    Leaf,
+    /// Hosts: their ports, and the switch ports to them
+    Host,
+    /// Hours of the day in the local time zone (TZ), over all ports
+    Hour,
+    /// Weekdays in the local time zone (TZ), over all ports
+    Weekday,
+}
+
+impl From<By> for prevalence::By {
+    fn from(by: By) -> Self {
+        match by {
+            By::Link => Self::Link,
+            By::Leaf => Self::Leaf,
+            By::Host => Self::Host,
+            By::Hour => Self::Hour,
+            By::Weekday => Self::Weekday,
+        }
+    }
+}
+
+const EXAMPLES: &str = "\
+above: share of the known time in which a port was blocked for more than --limit.
+covered: share of the time range that is known; unknown time does not count as free.
+blocked, blocked s: mean blocked share, and blocked time of all ports of the row in seconds.
+s/GB: blocked seconds per 10^9 bytes sent. The sending port is the one that waits.
+
+Over more than two days, an archive is read as one-minute means. A minute counts as a
+whole, by its mean, so --from and --to within two days show shorter waits.
+
+Examples:
+  ibnet-view prevalence lines/*.jsonl
+  ibnet-view prevalence archive --by leaf --top 10
+  ibnet-view prevalence archive --by hour --from 2026-11-01 --to 2026-12-01
+  ibnet-view prevalence archive --by weekday --nodes 'node[001-024]'
+  ibnet-view prevalence lines/*.jsonl --by host --limit 0.5 --format csv -o hosts.csv";
+
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let mut inputs = args.recorded.inputs()?;
+    common::refuse_input(&inputs, args.output.as_ref())?;
+    let selected = args.selection.apply(&mut inputs)?;
+    let hosts = selected.as_ref().map(|selected| selected.hosts.clone());
+    let empty = Prevalence::new(args.limit, Zone::local(), hosts);
+    let (waits, summary) = common::read(&inputs, &empty)?;
+    if let Some(Selected { title, .. }) = selected.filter(|_| waits.is_empty()) {
+        return Err(selection::no_port_of(&title).into());
+    }
+    let (by, span) = (args.by.into(), common::span(&summary)?);
+    let mut rows = waits.rows(by, span);
+    let all = rows.len();
+    if !matches!(args.by, By::Hour | By::Weekday) {
+        rows.truncate(args.top.get());
+    }
+    let output = args.output.as_deref();
+    match args.format {
+        Format::Document(document) => document.write(span, &rows, output),
+        Format::Text => {
+            let report = text::prevalence::report(&rows, by, all);
+            format::write((common::time_range(&summary)? + &report).as_bytes(), output)
+        }
+    }
+}

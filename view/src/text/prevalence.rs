@@ -1,0 +1,77 @@
+//! Table of the time in which ports waited.
+
+use ibnet_analysis::ports::PortName;
+use ibnet_analysis::prevalence::{By, Direction, PrevalenceRow};
+use ibnet_record::types::Printable;
+
+use super::{count, percent, table};
+
+/// Writes the rows as a table. `all` is the number of rows before the selection of the first ones.
+pub fn report(rows: &[PrevalenceRow], by: By, all: usize) -> String {
+    let (name, what) = match by {
+        By::Link => ("from", "link direction"),
+        By::Leaf => ("leaf switch", "leaf switch direction"),
+        By::Host => ("host", "host direction"),
+        By::Hour => ("hour", "hour"),
+        By::Weekday => ("weekday", "weekday"),
+    };
+    let limit = percent(rows.first().map(|row| row.limit));
+    let shown = if rows.len() < all {
+        format!("{} of {}", rows.len(), count(all, what))
+    } else {
+        count(all, what)
+    };
+    let is_of_time = matches!(by, By::Hour | By::Weekday);
+    let columns = |cells: [String; 9]| {
+        let all = cells.into_iter().enumerate();
+        all.filter(move |(column, _)| !(is_of_time && *column == 1))
+            .map(|(_, cell)| cell)
+    };
+    let header = [
+        name,
+        "to",
+        "ports",
+        "above",
+        "covered",
+        "blocked",
+        "blocked s",
+        "sent GB",
+        "s/GB",
+    ];
+    let mut table = table::new();
+    table.set_header(columns(header.map(str::to_owned)));
+    for row in rows {
+        table.add_row(columns(cells(row)));
+    }
+    let numbers: Vec<usize> = (if is_of_time { 1 } else { 2 }..header.len()).collect();
+    format!("Time in which ports were blocked for more than {limit}: {shown}\n\n")
+        + &table::to_text(table, &numbers)
+        + "\n"
+}
+
+fn cells(row: &PrevalenceRow) -> [String; 9] {
+    let name = match row.guid.zip(row.port) {
+        Some(key) => PortName::new(&row.name, key).to_string(),
+        None => Printable(&row.name).to_string(),
+    };
+    let to = match (&row.peer, row.direction) {
+        (Some(peer), _) => peer.to_string(),
+        (None, Some(Direction::ToHosts)) => "hosts".to_owned(),
+        (None, Some(Direction::FromHosts)) => "switches".to_owned(),
+        (None, None) => String::new(),
+    };
+    let number = |value: Option<f64>, digits: usize| {
+        value.map_or_else(|| "-".to_owned(), |value| format!("{value:.digits$}"))
+    };
+    [
+        name,
+        to,
+        row.ports.to_string(),
+        percent(row.above),
+        percent(row.covered),
+        percent(row.blocked),
+        number(row.blocked_seconds, 0),
+        number(row.sent_bytes.map(|bytes| bytes / 1e9), 1),
+        number(row.blocked_seconds_per_gb, 3),
+    ]
+}
