@@ -15,6 +15,7 @@ use crate::record::{Record, Sweep, Type};
 use crate::rows::Row;
 
 pub mod course;
+pub mod histogram;
 
 use course::Course;
 
@@ -147,6 +148,15 @@ pub struct SweepReport {
 }
 
 impl SweepReport {
+    /// Returns the parts of the time of a slot with their names.
+    pub fn parts(&self) -> [(&'static str, &Distribution); 3] {
+        [
+            ("sweep", &self.sweep),
+            ("decode", &self.decode),
+            ("total", &self.total),
+        ]
+    }
+
     /// Returns the name of a row: the sampler, with its HCA port if it has several.
     pub fn name(&self, row: &SweepRow) -> String {
         let is_single = self

@@ -3,6 +3,8 @@
 
 use std::str::FromStr;
 
+use serde::Serialize;
+
 use super::distribution::{Distribution, overlap};
 
 /// Scale and bins with which a distribution is evaluated and drawn.
@@ -35,6 +37,17 @@ pub struct Bin {
     pub share: f64,
     /// Share divided by the width of the bin: per decade or per microsecond.
     pub density: f64,
+}
+
+/// A bin with values.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct Counted {
+    /// Lower end in nanoseconds, inclusive.
+    pub start_ns: u64,
+    /// Upper end in nanoseconds, exclusive.
+    pub end_ns: u64,
+    /// Number of values.
+    pub count: u64,
 }
 
 impl Bins {
@@ -87,13 +100,63 @@ impl Bins {
         }
     }
 
+    /// Returns these bins with a width: the given one, or that for the values.
+    #[must_use]
+    pub fn with_width(self, values: &Distribution) -> Self {
+        match self {
+            Self::Log => Self::Log,
+            Self::Fixed { .. } => Self::Fixed {
+                width: Some(self.width(values) * 1e3),
+            },
+        }
+    }
+
+    /// Returns the number of the bin with a value. Bin 0 starts at position 0.
+    fn index(self, ns: f64, width: f64) -> f64 {
+        (self.position(ns) / width + 1e-9).floor()
+    }
+
+    /// Returns all bins with values. Their counts add up to the number of values. All values of a
+    /// bucket of the distribution are in the same bin, so a value within 0.2 % of an end of a bin
+    /// can be in the bin next to it.
+    pub fn counts(self, values: &Distribution) -> Vec<Counted> {
+        let width = self.width(values);
+        let [least, greatest] = [values.least(), values.greatest()].map(|ns| ns as f64);
+        let (mut below, mut counted) = (0.0, 0);
+        let mut bins: Vec<Counted> = Vec::new();
+        for step in values.steps() {
+            let ns = if step.to > greatest {
+                greatest
+            } else {
+                f64::midpoint(step.from, step.to - 1.0).max(least)
+            };
+            let index = self.index(ns, width);
+            let [start_ns, end_ns] =
+                [index, index + 1.0].map(|bin| self.value(bin * width).round() as u64);
+            // Values of a histogram can be in parts. Only whole ones are counted.
+            below += step.count;
+            let count = below.round() as u64 - counted;
+            counted += count;
+            match bins.last_mut() {
+                Some(last) if last.start_ns == start_ns => last.count += count,
+                _ if count == 0 => {}
+                _ => bins.push(Counted {
+                    start_ns,
+                    end_ns,
+                    count,
+                }),
+            }
+        }
+        bins
+    }
+
     /// Returns the bins from the first to the last one with a value, including empty ones in
     /// between. Their number is limited, and values above the last bin are in no bin.
     pub fn of(self, values: &Distribution, width: f64) -> Vec<Bin> {
         let (Some(begin), Some(end)) = (values.steps().next(), values.steps().next_back()) else {
             return Vec::new();
         };
-        let index = |ns: f64| (self.position(ns) / width + 1e-9).floor();
+        let index = |ns| self.index(ns, width);
         let first = index(begin.from);
         let count =
             ((self.position(end.to) / width - 1e-9).ceil() - first).clamp(1.0, MAX_BINS) as usize;
@@ -190,6 +253,51 @@ mod tests {
             (bins.len(), bins[0].share, bins[999].share),
             (1000, 0.5, 0.0)
         );
+    }
+
+    #[test]
+    fn counts_are_of_whole_values_from_zero_to_the_largest() {
+        let bins = |width| Bins::Fixed { width: Some(width) };
+        let counts = |bins: Bins, values: &Distribution| -> Vec<_> {
+            let counts = bins.counts(values).into_iter();
+            counts
+                .map(|bin| (bin.start_ns, bin.end_ns, bin.count))
+                .collect()
+        };
+        assert_eq!(
+            counts(bins(100.0), &of([0, 99, 100, 199, 200, 1_000])),
+            [(0, 100, 2), (100, 200, 2), (200, 300, 1), (1_000, 1_100, 1)],
+            "an end is in the bin above it, and bins without values are left out"
+        );
+        // The bucket of 50.001 ms begins below 50 ms.
+        let mut values = vec![10_000_000; 1_000];
+        values.extend([49_000_000, 50_001_000]);
+        assert_eq!(
+            counts(bins(1e7), &of(values)),
+            [
+                (10_000_000, 20_000_000, 1_000),
+                (40_000_000, 50_000_000, 1),
+                (50_000_000, 60_000_000, 1)
+            ]
+        );
+        let tail = of([1_000, 1_000_000_000_000]);
+        assert_eq!(
+            counts(bins(1.0), &tail),
+            [(1_000, 1_001, 1), (1_000_000_000_000, 1_000_000_000_001, 1)],
+            "bins that are narrower than buckets"
+        );
+        assert_eq!(
+            counts(Bins::Log, &of([100, 101, 1_000])),
+            [(100, 112, 2), (1_000, 1_122, 1)]
+        );
+        assert!(counts(bins(1.0), &of([])).is_empty());
+        // A histogram has parts of values.
+        let mut histogram = hdrhistogram::Histogram::<u64>::new(1).unwrap();
+        (0..7).for_each(|_| histogram.record(1_000_000).unwrap());
+        let mut values = Distribution::default();
+        values.add(&histogram);
+        let counts = bins(1e3).counts(&values);
+        assert_eq!(counts.iter().map(|bin| bin.count).sum::<u64>(), 7);
     }
 
     #[test]

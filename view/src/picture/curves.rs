@@ -1,5 +1,6 @@
 //! Curves in frames with two axes. Curves differ in colour and in dash.
 
+use ibnet_analysis::latency::bins::Bins;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, VPos};
@@ -51,10 +52,27 @@ pub(super) fn curve<DB: DrawingBackend>(
     style: Style,
 ) -> Drawn<DB> {
     let stroke = style.color.stroke_width(style.width);
-    for part in dashes(points, style.dash) {
-        area.draw(&PathElement::new(part, stroke))?;
+    for dash in dashes(points, style.dash) {
+        for part in unfolded(&dash) {
+            area.draw(&PathElement::new(part, stroke))?;
+        }
     }
     Ok(())
+}
+
+/// Cuts a line where it turns by more than a right angle. In a PNG, such a corner of a thick line
+/// would have a tip far outside of the line.
+fn unfolded(points: &[(i32, i32)]) -> Vec<&[(i32, i32)]> {
+    let (mut parts, mut start) = (Vec::new(), 0);
+    for (corner, three) in (1..).zip(points.windows(3)) {
+        let [a, b, c] = [three[0], three[1], three[2]];
+        if (b.0 - a.0) * (c.0 - b.0) + (b.1 - a.1) * (c.1 - b.1) < 0 {
+            parts.push(&points[start..=corner]);
+            start = corner;
+        }
+    }
+    parts.push(&points[start..]);
+    parts
 }
 
 /// Cuts a line into dashes.
@@ -184,9 +202,20 @@ pub(super) fn duration(ns: f64) -> String {
     }
 }
 
+/// Returns the marks of an axis of durations at round times. The ends are positions.
+pub(super) fn time_marks(bins: Bins, (from, to): (f64, f64)) -> Vec<(f64, String)> {
+    match bins {
+        Bins::Log => decades(from, to),
+        Bins::Fixed { .. } => axis::marks(from, to, 6)
+            .into_iter()
+            .map(|us| (us, duration(us * 1e3)))
+            .collect(),
+    }
+}
+
 /// Returns the marks of a logarithmic axis at round times. The ends are decimal logarithms
 /// of nanoseconds.
-pub(super) fn decades(from: f64, to: f64) -> Vec<(f64, String)> {
+fn decades(from: f64, to: f64) -> Vec<(f64, String)> {
     let steps: &[f64] = match to - from {
         ..0.7 => &[1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0],
         0.7..1.6 => &[1.0, 2.0, 5.0],
@@ -275,6 +304,13 @@ mod tests {
             dashes(&[(0, 0), (5, 0), (5, 10)], &[9.0, 4.0]),
             [vec![(0, 0), (5, 0), (5, 4)], vec![(5, 8), (5, 10)]]
         );
+    }
+
+    #[test]
+    fn lines_are_cut_at_sharp_corners() {
+        let line = [(0, 0), (5, 0), (5, 9), (6, 1), (9, 1)];
+        assert_eq!(unfolded(&line), [&line[..3], &line[2..]]);
+        assert_eq!(unfolded(&line[..1]), [&line[..1]]);
     }
 
     #[test]

@@ -173,18 +173,6 @@ impl LatencyPicture {
         }
     }
 
-    /// Returns the marks of the time axis. They are at round times.
-    fn marks(&self) -> Vec<(f64, String)> {
-        let (from, to) = self.range;
-        if let Bins::Fixed { .. } = self.bins {
-            return axis::marks(from, to, 6)
-                .into_iter()
-                .map(|us| (us, curves::duration(us * 1e3)))
-                .collect();
-        }
-        curves::decades(from, to)
-    }
-
     fn density(&self, curve: &Curve, frame: &Frame) -> Vec<(i32, i32)> {
         let bins = self.bins.of(&curve.values, self.width);
         let mut points = Vec::new();
@@ -248,7 +236,7 @@ impl LatencyPicture {
             top: 1.0,
             ..frame.clone()
         };
-        let marks = self.marks();
+        let marks = curves::time_marks(self.bins, self.range);
         let numbers = |high: f64| {
             axis::marks(0.0, high, 5)
                 .into_iter()

@@ -1,12 +1,13 @@
 //! Pictures of sweeps: the durations over time by sampler, the distribution of the durations, and
-//! the distribution of compound queries.
+//! the distribution of compound queries, each as cumulative shares or as a histogram.
 
 use std::cmp::Reverse;
 
-use ibnet_analysis::latency::bins::Bins;
+use ibnet_analysis::latency::bins::{Bins, Counted};
 use ibnet_analysis::latency::distribution::Distribution;
 use ibnet_analysis::sweeps::SweepReport;
 use ibnet_analysis::sweeps::course::Course;
+use ibnet_analysis::sweeps::histogram::{BinsOf, Histogram};
 use ibnet_analysis::when::Zone;
 use plotters::coord::Shift;
 use plotters::prelude::*;
@@ -31,12 +32,22 @@ pub struct SweepPicture {
     panels: [Panel; 2],
 }
 
-/// A distribution of durations.
+/// Distributions of durations.
 #[derive(Clone, Debug)]
 struct Panel {
-    heading: &'static str,
-    curves: Vec<(String, Distribution, Style)>,
+    heading: String,
+    bins: Bins,
+    /// Ends of the axis of durations as positions.
+    range: (f64, f64),
+    /// Upper end of the vertical axis.
+    top: f64,
+    /// Marks of the vertical axis.
+    marks: Vec<(f64, String)>,
+    curves: Vec<Curve>,
 }
+
+/// Name, lines and style of a distribution.
+type Curve = (&'static str, Vec<Vec<(f64, f64)>>, Style);
 
 const TITLE: &str = "sweeps: durations and compound queries";
 
@@ -49,9 +60,9 @@ const HEIGHT: i32 = 230;
 const ROW: i32 = HEIGHT + 62;
 
 impl SweepPicture {
-    /// Lays out the durations over time, and below them the cumulative shares. `when` is the time
-    /// range with the time zone.
-    pub fn new(report: &SweepReport, zone: Zone, when: &str) -> Self {
+    /// Lays out the durations over time, and below them the histograms with these bins, or else the
+    /// cumulative shares. `when` is the time range with the time zone.
+    pub fn new(report: &SweepReport, bins: Option<BinsOf>, zone: Zone, when: &str) -> Self {
         let mut courses: Vec<_> = report
             .rows
             .iter()
@@ -70,18 +81,20 @@ impl SweepPicture {
         let times = || steps().map(|(ts, _)| ts);
         let longest = steps().map(|(_, step)| step.max).max().unwrap_or(1) as f64;
         let (from, to) = (times().min().unwrap_or(0), times().max().unwrap_or(1));
-        let parts = [
-            ("sweep", &report.sweep),
-            ("decode", &report.decode),
-            ("total", &report.total),
-        ];
-        let sweeps = parts
-            .into_iter()
-            .enumerate()
-            .map(|(index, (name, values))| (name.to_owned(), values.clone(), Style::nth(index)));
-        let kinds = report.compound.iter().enumerate();
-        let queries = kinds
-            .map(|(index, (kind, values))| ((*kind).to_owned(), values.clone(), Style::nth(index)));
+        let (slots, queries) = ("slots by duration", "compound queries by duration");
+        let panels = if let Some(bins) = bins {
+            let [sweeps, compound] = report.histograms(bins);
+            [
+                Panel::counts(slots, sweeps),
+                Panel::counts(queries, compound),
+            ]
+        } else {
+            let kinds = report.compound.iter().map(|(kind, values)| (*kind, values));
+            [
+                Panel::cumulative(slots, &report.parts()),
+                Panel::cumulative(queries, &kinds.collect::<Vec<_>>()),
+            ]
+        };
         Self {
             subtitle: format!("{when}; {} samplers", report.rows.len()),
             zone,
@@ -89,16 +102,7 @@ impl SweepPicture {
             courses,
             span: (from, to.max(from + 1)),
             longest,
-            panels: [
-                Panel {
-                    heading: "cumulative share of slots by duration",
-                    curves: sweeps.collect(),
-                },
-                Panel {
-                    heading: "cumulative share of compound queries by duration",
-                    curves: queries.collect(),
-                },
-            ],
+            panels,
         }
     }
 
@@ -149,48 +153,135 @@ impl SweepPicture {
     }
 }
 
+/// Width of the narrowest column of a histogram in pixels.
+const COLUMN: i32 = 2;
+
+/// A count of 1 is above the lower end of a logarithmic axis: that is at this count.
+const LOWEST: f64 = 0.5;
+
+/// Returns the height of a count on a logarithmic axis.
+fn height(count: f64) -> f64 {
+    (count / LOWEST).log10()
+}
+
 impl Panel {
+    fn cumulative(heading: &str, series: &[(&'static str, &Distribution)]) -> Self {
+        let bins = Bins::Log;
+        let values = || series.iter().map(|(_, values)| values);
+        let least = values().map(|values| values.least()).min().unwrap_or(1);
+        let most = values().map(|values| values.greatest()).max().unwrap_or(1);
+        let line = |values: &Distribution| {
+            let points = values.cumulative().into_iter();
+            points.map(|(ns, share)| (bins.position(ns), share))
+        };
+        let curves = series.iter().enumerate().map(|(index, (name, values))| {
+            (*name, vec![line(values).collect()], Style::nth(index))
+        });
+        Self {
+            heading: format!("cumulative share of {heading}"),
+            bins,
+            range: (
+                bins.position(least as f64) - 0.05,
+                bins.position(most as f64) + 0.05,
+            ),
+            top: 1.0,
+            marks: axis::marks(0.0, 1.0, 5)
+                .into_iter()
+                .map(|mark| (mark, axis::number(mark)))
+                .collect(),
+            curves: curves.collect(),
+        }
+    }
+
+    /// Lays out counts on a logarithmic axis, up to the longest duration. Each run of neighbouring
+    /// bins with values is a line. A column of pixels with several bins has the largest count.
+    fn counts(heading: &str, Histogram { bins, series }: Histogram) -> Self {
+        let all = || series.iter().flat_map(|(_, counted)| counted);
+        let most = all().map(|bin| bin.count).max().unwrap_or(1) as f64;
+        let end = all().map(|bin| bin.end_ns).max().unwrap_or(1);
+        let start = match bins {
+            Bins::Log => all().map(|bin| bin.start_ns).min().unwrap_or(1),
+            Bins::Fixed { .. } => 0,
+        };
+        let steps: &[f64] = if most < 50.0 {
+            &[1.0, 2.0, 5.0]
+        } else {
+            &[1.0]
+        };
+        let marks = (0..=most.log10() as i32)
+            .flat_map(|decade| steps.iter().map(move |step| step * 10_f64.powi(decade)))
+            .map(|count| (height(count), axis::number(count)));
+        let width = match bins {
+            Bins::Log => "logarithmic bins".to_owned(),
+            Bins::Fixed { width } => {
+                format!("bins of {}", axis::nanos(width.unwrap_or_default()))
+            }
+        };
+        let top = 1.08 * height(most);
+        let (from, end) = (bins.position(start as f64), bins.position(end as f64));
+        // The last bin does not touch the frame.
+        let to = end + 0.02 * (end - from);
+        let column = (to - from) / f64::from(PLOT / COLUMN);
+        let at = |ns: u64| ((bins.position(ns as f64) - from) / column).round();
+        let lines = |counted: &[Counted]| {
+            let mut columns: Vec<(f64, f64, u64)> = Vec::new();
+            for bin in counted {
+                let start = at(bin.start_ns);
+                let end = at(bin.end_ns).max(start + 1.0);
+                match columns.last_mut() {
+                    Some(last) if last.0 == start => {
+                        *last = (start, last.1.max(end), last.2.max(bin.count));
+                    }
+                    _ => columns.push((start, end, bin.count)),
+                }
+            }
+            let runs = columns.chunk_by(|column, next| column.1 == next.0);
+            let line = |run: &[(f64, f64, u64)]| {
+                let steps = run.iter().flat_map(|(start, end, count)| {
+                    [start, end].map(|at| (from + at * column, height(*count as f64)))
+                });
+                let mut points: Vec<_> = steps.collect();
+                let [first, last] = [points[0], points[points.len() - 1]];
+                points.insert(0, (first.0, 0.0));
+                points.push((last.0, 0.0));
+                points
+            };
+            runs.map(line).collect()
+        };
+        Self {
+            heading: format!("number of {heading}, {width}"),
+            bins,
+            range: (from, to),
+            top,
+            marks: marks.filter(|(at, _)| *at <= top).collect(),
+            curves: series
+                .iter()
+                .enumerate()
+                .map(|(index, (name, counted))| (*name, lines(counted), Style::nth(index)))
+                .collect(),
+        }
+    }
+
     fn draw<DB: DrawingBackend>(&self, area: &DrawingArea<DB, Shift>, left: i32) -> Drawn<DB> {
-        let least = self
-            .curves
-            .iter()
-            .map(|(_, values, _)| values.least())
-            .min()
-            .unwrap_or(1);
-        let most = self
-            .curves
-            .iter()
-            .map(|(_, values, _)| values.greatest())
-            .max()
-            .unwrap_or(1);
-        let (from, to) = (
-            Bins::Log.position(least as f64) - 0.05,
-            Bins::Log.position(most as f64) + 0.05,
-        );
         let frame = Frame {
             at: (left, TOP + ROW),
             size: (PLOT, HEIGHT),
-            x: (from, to),
-            top: 1.0,
+            x: self.range,
+            top: self.top,
         };
-        let shares: Vec<_> = axis::marks(0.0, 1.0, 5)
-            .into_iter()
-            .map(|mark| (mark, axis::number(mark)))
-            .collect();
-        frame.draw(area, self.heading, &curves::decades(from, to), &shares)?;
-        for (_, values, style) in &self.curves {
-            let mut points: Vec<_> = values
-                .cumulative()
-                .into_iter()
-                .map(|(ns, share)| frame.pixel(Bins::Log.position(ns), share))
-                .collect();
-            points.dedup();
-            curves::curve(area, &points, *style)?;
+        let times = curves::time_marks(self.bins, self.range);
+        frame.draw(area, &self.heading, &times, &self.marks)?;
+        for (_, lines, style) in &self.curves {
+            for line in lines {
+                let mut points: Vec<_> = line.iter().map(|(x, y)| frame.pixel(*x, *y)).collect();
+                points.dedup();
+                curves::curve(area, &points, *style)?;
+            }
         }
         let names: Vec<_> = self
             .curves
             .iter()
-            .map(|(name, _, style)| (name.as_str(), *style))
+            .map(|(name, _, style)| (*name, *style))
             .collect();
         curves::legend(area, (left + PLOT + 16, TOP + ROW + 8), &names, 0)
     }
@@ -229,5 +320,70 @@ impl Drawing for SweepPicture {
             panel.draw(area, left)?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn longest_bin_and_a_single_count_are_visible() {
+        let bin = |start_ns, count| Counted {
+            start_ns,
+            end_ns: start_ns + 10_000,
+            count,
+        };
+        let histogram = |counted| Histogram {
+            bins: Bins::Fixed {
+                width: Some(10_000.0),
+            },
+            series: vec![("sweep", counted)],
+        };
+        let panel = Panel::counts(
+            "slots",
+            histogram(vec![bin(10_000, 1_000), bin(20_000, 10), bin(970_000, 1)]),
+        );
+        assert!(
+            panel.range.0 == 0.0 && (panel.range.1 - 1.02 * 980.0).abs() < 1e-9,
+            "in us: from zero, without a cut"
+        );
+        let marks: Vec<_> = panel.marks.iter().map(|(_, text)| text.as_str()).collect();
+        assert_eq!(marks, ["1", "10", "100", "1000"]);
+        let (_, lines, _) = &panel.curves[0];
+        let [one, ten, thousand] = [1.0, 10.0, 1_000.0].map(height);
+        let expected = [
+            vec![
+                (10.0, 0.0),
+                (10.0, thousand),
+                (20.0, thousand),
+                (20.0, ten),
+                (30.0, ten),
+                (30.0, 0.0),
+            ],
+            vec![(970.0, 0.0), (970.0, one), (980.0, one), (980.0, 0.0)],
+        ];
+        assert_eq!(lines.len(), 2);
+        for (line, expected) in lines.iter().zip(&expected) {
+            assert_eq!(line.len(), expected.len());
+            for ((x, y), (at, height)) in line.iter().zip(expected) {
+                assert!((x - at).abs() < 3.0 && y == height, "{x} {at} {y}");
+            }
+        }
+        assert!(one * f64::from(HEIGHT) / panel.top > 10.0, "pixels");
+        // A bin that is narrower than a pixel beside a higher one, and one at the end of the axis.
+        let narrow = Panel::counts(
+            "slots",
+            histogram(vec![bin(10_000, 3), bin(20_000, 7), bin(100_000_000, 1)]),
+        );
+        let heights = narrow.curves[0].1.iter().map(|line| line[1].1);
+        assert_eq!(heights.collect::<Vec<_>>(), [7.0, 1.0].map(height));
+        let few = Panel::counts("slots", histogram(vec![bin(0, 6)]));
+        assert_eq!(few.marks.len(), 3, "1, 2 and 5");
+        assert!(
+            Panel::counts("slots", histogram(Vec::new())).curves[0]
+                .1
+                .is_empty()
+        );
     }
 }

@@ -24,11 +24,7 @@ pub fn report(report: &SweepReport) -> String {
         "p99",
         "max",
     ]);
-    for (name, values) in [
-        ("sweep", &report.sweep),
-        ("decode", &report.decode),
-        ("total", &report.total),
-    ] {
+    for (name, values) in report.parts() {
         table.add_row(duration(name, values));
     }
     text += &(table::to_text(table, &[1, 2, 3, 4, 5, 6, 7]) + "\n\n");

@@ -259,3 +259,67 @@ fn sweeps_are_reported_as_text_json_and_csv() {
         wrong.stderr
     );
 }
+
+#[test]
+fn histograms_have_all_sweeps_and_queries_up_to_the_longest() {
+    let dir = recorded();
+    // A sweep that is a hundred times as long as the others.
+    let mut text = lines(0);
+    text += &format!(
+        "{{\"type\":\"sweep\",\"ts\":{},\"slot\":{SLOT},\"sampler\":\"t\",\"ca\":\"sim\",\"ca_port\":1,\"duration_ns\":777000000,\"decode_ns\":500000,\"ports\":40,\"ok\":40}}\n",
+        SLOT * SECOND + SECOND / 2
+    );
+    fs::write(dir.path().join("tail.jsonl"), text).unwrap();
+    let bins = ["sweeps", "tail.jsonl", "--bins", "fixed:10ms,fixed:50us"];
+    let csv = run(&dir, &[&bins[..], &["--format", "csv"]].concat());
+    assert_eq!(csv.code, 0, "{}", csv.stderr);
+    let mut found: Vec<(String, [u64; 3])> = Vec::new();
+    for line in csv.stdout.lines().skip(1) {
+        let cells: Vec<_> = line.split(',').collect();
+        found.push((
+            format!("{}{}", cells[2], cells[3]),
+            [4, 5, 6].map(|cell| cells[cell].parse().unwrap()),
+        ));
+    }
+    let of = |name| {
+        let bins = found.iter().filter(move |(other, _)| other == name);
+        bins.map(|(_, bin)| *bin)
+    };
+    let ms = 1_000_000;
+    assert_eq!(
+        of("sweep").collect::<Vec<_>>(),
+        [[0, 10 * ms, SLOTS], [770 * ms, 780 * ms, 1]]
+    );
+    assert_eq!(of("decode").collect::<Vec<_>>(), [[0, 10 * ms, SLOTS + 1]]);
+    for kind in ["queryhca", "queryswitch"] {
+        assert_eq!(
+            of(kind).map(|[.., count]| count).sum::<u64>(),
+            SLOTS * DEVICES / 2,
+            "{kind}"
+        );
+        assert!(
+            of(kind).all(|[start, end, _]| start.is_multiple_of(50_000) && end - start == 50_000)
+        );
+    }
+    let rows = json(&run(&dir, &[&bins[..], &["--format", "json"]].concat()));
+    assert_eq!(
+        rows["rows"][1],
+        serde_json::json!({"what": "sweep", "kind": null, "start_ns": 770 * ms, "end_ns": 780 * ms, "count": 1})
+    );
+    let drawn = run(&dir, &[&bins[..], &["-o", "bins.svg"]].concat());
+    assert_eq!(drawn.code, 0, "{}", drawn.stderr);
+    let svg = fs::read_to_string(dir.path().join("bins.svg")).unwrap();
+    for text in [
+        "number of slots by duration, bins of 10 ms",
+        "bins of 50 us",
+        "600 ms",
+    ] {
+        assert!(svg.contains(text), "{text}: {svg}");
+    }
+    let wrong = run(&dir, &["sweeps", "tail.jsonl", "--bins", "fixed:10ms,5us"]);
+    assert!(
+        wrong.code == 2 && wrong.stderr.contains("such as fixed:5us (found 5us)"),
+        "{}",
+        wrong.stderr
+    );
+}

@@ -14,6 +14,7 @@ use ibnet_analysis::links::LinkRow;
 use ibnet_analysis::prevalence::PrevalenceRow;
 use ibnet_analysis::rows::Row;
 use ibnet_analysis::sweeps::SweepRow;
+use ibnet_analysis::sweeps::histogram::BinRow;
 use ibnet_analysis::trees::TreeRow;
 use serde_json::{Value, json};
 
@@ -670,6 +671,7 @@ fn every_field_is_documented() {
         JobTotal::COLUMNS,
         LatencyRow::COLUMNS,
         SweepRow::COLUMNS,
+        BinRow::COLUMNS,
     ];
     let missing: Vec<_> = all
         .concat()
