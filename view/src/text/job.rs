@@ -69,7 +69,7 @@ fn write_sums(text: &mut String, job: &Job) -> fmt::Result {
     if let Some(wait) = job.blocked_ns_per_byte {
         writeln!(
             text,
-            "wait      {wait:.4} ns blocked for each octet that was sent"
+            "wait      {wait:.4} ns blocked for each byte that was sent"
         )?;
     }
     if let Imbalance {
@@ -194,7 +194,7 @@ pub fn report_all(traffic: &JobsTraffic, zone: &Zone) -> String {
         "injected",
         "ejected",
         "blocked",
-        "ns/octet",
+        "ns/byte",
         "max/mean",
         "variation",
         "Gini",
@@ -278,8 +278,8 @@ pub fn report_all(traffic: &JobsTraffic, zone: &Zone) -> String {
     }
     format!(
         "{}\n{known}\n\
-         Values are those within the time of each job. \"blocked\" is summed over the ports of its nodes; \"ns/octet\" is blocked\n\
-         time for each octet that was sent. \"max/mean\", \"variation\" and \"Gini\" compare the octets that the nodes sent: 1, 0\n\
+         Values are those within the time of each job. \"blocked\" is summed over the ports of its nodes; \"ns/byte\" is blocked\n\
+         time for each byte that was sent. \"max/mean\", \"variation\" and \"Gini\" compare the bytes that the nodes sent: 1, 0\n\
          and 0 if all sent the same. If jobs share a node at the same time, each gets an equal part of its traffic.\n",
         table::to_text(table, &[1, 4, 5, 6, 7, 8, 9, 10])
     )

@@ -224,7 +224,7 @@ pub fn comparison(runs: &[(&JobRun, &Job, Option<&Sharing>)], zone: &Zone) -> St
         "nodes",
         "injected",
         "blocked",
-        "ns/octet",
+        "ns/byte",
         "longest wait for",
         "largest neighbour",
     ]);

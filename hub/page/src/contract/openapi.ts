@@ -33,7 +33,7 @@ export type Port = PortRecord & {
     link_width_active: string | null;
     link_speed_active: string | null;
     /**
-     * MTU of the link in octets (NeighborMTU). Null before PortInfo was read
+     * MTU of the link in bytes (NeighborMTU). Null before PortInfo was read
      */
     mtu: number | null;
     /**
@@ -850,7 +850,7 @@ export interface Job {
    */
   ejected_bytes: number | null;
   /**
-   * Time in which the octets are known, in seconds: the mean of the nodes
+   * Time in which the bytes are known, in seconds: the mean of the nodes
    */
   covered_seconds: number | null;
   /**
@@ -866,7 +866,7 @@ export interface Job {
    */
   blocked: number | null;
   /**
-   * Blocked time per octet that was sent
+   * Blocked time per byte that was sent
    */
   blocked_ns_per_byte: number | null;
   imbalance: {
@@ -936,7 +936,7 @@ export interface JobDetail {
    */
   ejected_bytes: number | null;
   /**
-   * Time in which the octets are known, in seconds: the mean of the nodes
+   * Time in which the bytes are known, in seconds: the mean of the nodes
    */
   covered_seconds: number | null;
   /**
@@ -952,7 +952,7 @@ export interface JobDetail {
    */
   blocked: number | null;
   /**
-   * Blocked time per octet that was sent
+   * Blocked time per byte that was sent
    */
   blocked_ns_per_byte: number | null;
   imbalance: {
@@ -1106,7 +1106,7 @@ export interface GroupDetail {
    */
   out_bytes: number;
   /**
-   * Time in which the octets are known, in seconds: the mean of the ports
+   * Time in which the bytes are known, in seconds: the mean of the ports
    */
   covered_seconds: number;
   /**
@@ -1212,7 +1212,7 @@ export interface GroupTarget {
    */
   out_bytes: number;
   /**
-   * Time in which the octets are known, in seconds: the mean of the ports
+   * Time in which the bytes are known, in seconds: the mean of the ports
    */
   covered_seconds: number;
   /**
@@ -1241,15 +1241,15 @@ export interface GroupSender {
    */
   sent_bytes: number;
   /**
-   * Lower bound of the octets that it sent to the group
+   * Lower bound of the bytes that it sent to the group
    */
   least_bytes: number;
   /**
-   * Estimate of the octets that it sent to the group
+   * Estimate of the bytes that it sent to the group
    */
   estimate_bytes: number;
   /**
-   * Upper bound of the octets that it sent to the group
+   * Upper bound of the bytes that it sent to the group
    */
   most_bytes: number;
   /**

@@ -176,7 +176,7 @@ function columns(app: App): Column<JobRow>[] {
     {
       id: "per-byte",
       title: "Blocked / B",
-      hint: "Blocked time for each octet that was sent",
+      hint: "Blocked time for each byte that was sent",
       end: true,
       width: "84px",
       value: (row) => row.blocked_ns_per_byte,

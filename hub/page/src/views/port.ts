@@ -42,7 +42,7 @@ function portInfoFacts(info: PortDetail["port_info"]): [string, string][] {
     ["Active width", link_width_active ?? "unknown"],
     ["Active speed", link_speed_active ?? "unknown"],
     ["Source of both", source === "file" ? "net file" : "device"],
-    ["MTU", mtu === null ? "unknown" : `${mtu} octets`],
+    ["MTU", mtu === null ? "unknown" : `${mtu} bytes`],
     ["Data VLs", vls === null ? "unknown" : lanes(vls)],
     ["Last link event", changed === null ? "none kept" : `${changed.replaceAll("_", " ")}${when}`],
   ];

@@ -119,7 +119,7 @@ test("page_of_a_port_shows_the_counters_of_its_last_record", { skip }, async (co
   assert.ok(mtu > 0 && vls > 1, JSON.stringify(detail.port_info));
   assert.deepEqual(
     [await fact("MTU"), await fact("Data VLs")],
-    [`${mtu} octets`, `${vls} (VL0 to VL${vls - 1})`],
+    [`${mtu} bytes`, `${vls} (VL0 to VL${vls - 1})`],
   );
   assert.deepEqual(faults, []);
   await page.screenshot({ path: `${pictures}/port.png` });
