@@ -5,10 +5,10 @@
 //! First, `ibnet-gen` as a whole process plans three shapes of 100,000 ports: from its start to its
 //! exit, with all files. `--bench --write=DIR` writes their net files and samplers and exits.
 //!
-//! Then the steps are timed in one process. The fabrics are fat trees of three tiers from `topology::shapes`, with one sampler for about 133
-//! ports and a cap of 150. Each size runs in its own process, so that peak memory is measured for
-//! it alone; *memory before* is the peak after the net file was made. Timed are the steps of
-//! ibnet-gen: read, plan with proof, and write.
+//! Then the steps are timed in one process. The fabrics are fat trees of three tiers from
+//! `topology::shapes`, with one sampler for about 133 ports and a cap of 150. Each size runs in its
+//! own process, so that peak memory is measured for it alone; *memory before* is the peak after the
+//! net file was made. Timed are the steps of ibnet-gen: read, plan with proof, and write.
 
 #![expect(
     clippy::print_stdout,

@@ -5,8 +5,8 @@
 //!
 //! Readers and the NATS server (`nats-server -js` with a new store) run on the same machine and
 //! share its CPUs. So the table also has the records per second of CPU time, for this program (with
-//! the readers) and for the server. They do not depend on the load of the machine. With the argument
-//! `nats`, only the NATS output is measured.
+//! the readers) and for the server. They do not depend on the load of the machine. With the
+//! argument `nats`, only the NATS output is measured.
 
 #![expect(
     clippy::print_stdout,
@@ -287,8 +287,8 @@ impl Drop for Server {
     }
 }
 
-/// Measures a NATS server until it has acknowledged all records: a record in each message, and a slot
-/// in each message.
+/// Measures a NATS server until it has acknowledged all records: a record in each message, and a
+/// slot in each message.
 #[cfg(feature = "nats")]
 fn nats(folder: &Path, batch: &Batch) -> anyhow::Result<()> {
     use outputs::Batching::{Line, Slot};

@@ -4,9 +4,9 @@
 //!     cargo run --no-default-features --example make_fabric -- --ibsim > stria.net
 //!     cargo run --no-default-features --example make_fabric -- torus > torus.p
 //!
-//! The shapes are `stria` (default, two tiers, 968 linked ports), `tiers` (a fat tree of three tiers,
-//! 4,992 linked ports), `torus` (three dimensions), `dragonfly` (Dragonfly+), and `large` (39,936
-//! linked ports).
+//! The shapes are `stria` (default, two tiers, 968 linked ports), `tiers` (a fat tree of three
+//! tiers, 4,992 linked ports), `torus` (three dimensions), `dragonfly` (Dragonfly+), and `large`
+//! (39,936 linked ports).
 
 use std::io::{self, Write};
 

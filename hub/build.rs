@@ -1,8 +1,8 @@
 //! Bundles the page, and lists its files for the program.
 //!
-//! The page is in `page/`. If its bundle in `page/dist/` is older than its sources, this script runs
-//! `npm ci` and `npm run build`. `IBNET_HUB_PAGE=FOLDER` uses a finished bundle instead, for a build
-//! without Node.
+//! The page is in `page/`. If its bundle in `page/dist/` is older than its sources, this script
+//! runs `npm ci` and `npm run build`. `IBNET_HUB_PAGE=FOLDER` uses a finished bundle instead, for a
+//! build without Node.
 
 use std::error::Error;
 use std::ffi::OsStr;

@@ -1,5 +1,5 @@
-//! Runs a sampler for four hours of virtual time, with losses and dead devices. Its memory use at the
-//! end is the same as after 20 minutes.
+//! Runs a sampler for four hours of virtual time, with losses and dead devices. Its memory use at
+//! the end is the same as after 20 minutes.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;

@@ -540,8 +540,8 @@ fn summaries_of_ports_from_an_archive_are_those_of_the_lines() {
     }
 }
 
-/// A secondary fills the last slots of an hour, and stops. The next blocked share of the primary, in
-/// the next hour, describes these slots too.
+/// A secondary fills the last slots of an hour, and stops. The next blocked share of the primary,
+/// in the next hour, describes these slots too.
 #[test]
 fn columns_at_once_do_not_describe_the_time_of_another_sampler() {
     let dir = tempfile::tempdir().unwrap();

@@ -35,7 +35,8 @@ struct Size {
     seconds: u64,
     /// Seconds of the recording of the demonstration.
     seconds_of_demonstration: u64,
-    /// Smallest precision and recall of shares above 5 %, the same above 20 %, and largest mean error.
+    /// Smallest precision and recall of shares above 5 %, the same above 20 %, and largest mean
+    /// error.
     limits: [f64; 5],
 }
 
@@ -109,8 +110,8 @@ fn hosts(fabric: &Fabric, rng: &mut fastrand::Rng) -> Vec<DeviceId> {
 }
 
 impl Scenario {
-    /// Jobs of 4 to 24 random hosts: rings, random partners and all to all. Six servers have no job.
-    /// Every fourth host writes to a server, and every eighth reads from one.
+    /// Jobs of 4 to 24 random hosts: rings, random partners and all to all. Six servers have no
+    /// job. Every fourth host writes to a server, and every eighth reads from one.
     fn jobs_and_servers(size: &Size, seed: u64) -> Self {
         let (fabric, mut rng) = (fabric(size.leaves), fastrand::Rng::with_seed(seed));
         let all = hosts(&fabric, &mut rng);
@@ -164,8 +165,8 @@ impl Scenario {
         }
     }
 
-    /// The jobs of the demonstration. Its servers belong to a job, so hosts of different jobs exchange
-    /// data, which the method excludes.
+    /// The jobs of the demonstration. Its servers belong to a job, so hosts of different jobs
+    /// exchange data, which the method excludes.
     fn demonstration(seed: u64) -> Self {
         let fabric = ports_report::parse(synthetic::stria().ports_report().as_bytes(), "stria")
             .unwrap()
@@ -299,8 +300,8 @@ struct Score {
     /// Sum of the absolute errors of the shares, and number of shares.
     error: f64,
     shares: usize,
-    /// Octets outside of the bounds and sum of the widths of the bounds: of the bounds that always hold,
-    /// and of those for jobs that exchange no data. Octets in all.
+    /// Octets outside of the bounds and sum of the widths of the bounds: of the bounds that always
+    /// hold, and of those for jobs that exchange no data. Octets in all.
     outside: [f64; 2],
     width: [f64; 2],
     all: f64,

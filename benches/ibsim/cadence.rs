@@ -2,10 +2,10 @@
 //!
 //!     cargo bench --bench ibsim -- --cadence
 //!
-//! The number of MADs is exact. It does not include queries for identity, links and paths. Times and
-//! CPU need a quiet machine. The devices of ibsim do not have CapabilityMask2 bit 1: PortXmitWait is
-//! in PortCounters only. So the last rows are on the simulated fabric, where all devices can have
-//! this bit. Its times include the simulation.
+//! The number of MADs is exact. It does not include queries for identity, links and paths. Times
+//! and CPU need a quiet machine. The devices of ibsim do not have CapabilityMask2 bit 1:
+//! PortXmitWait is in PortCounters only. So the last rows are on the simulated fabric, where all
+//! devices can have this bit. Its times include the simulation.
 
 use std::fs;
 use std::path::Path;

@@ -1,6 +1,6 @@
 #![no_main]
-//! Fuzzes net files of either format: any bytes are parsed or refused. A parsed file is converted to
-//! an assignments file, to messages and to an anonymous net file.
+//! Fuzzes net files of either format: any bytes are parsed or refused. A parsed file is converted
+//! to an assignments file, to messages and to an anonymous net file.
 
 use ibnet_record::types::Printable;
 use ibnet::assignments::{Assignments, Header, VERSION};

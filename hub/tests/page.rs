@@ -1,7 +1,7 @@
 //! The page in a real browser. `page/test/browser` has the tests.
 //!
-//! The records are those of a simulated fabric in virtual time. The tests send them to a hub slot by
-//! slot, so that the page has a certain slot until a test sends the next one.
+//! The records are those of a simulated fabric in virtual time. The tests send them to a hub slot
+//! by slot, so that the page has a certain slot until a test sends the next one.
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use std::fs;

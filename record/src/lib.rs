@@ -106,7 +106,8 @@ pub fn is_error_part(index: usize) -> bool {
     ERROR_PARTS.iter().any(|range| range.contains(&index))
 }
 
-/// Returns the counters whose sum is the number of all errors: [`ERROR_COUNTERS`] without the parts.
+/// Returns the counters whose sum is the number of all errors: [`ERROR_COUNTERS`] without the
+/// parts.
 pub fn summed_error_counters() -> impl Iterator<Item = &'static str> {
     ERROR_COUNTERS
         .into_iter()

@@ -1,7 +1,8 @@
 //! Limits of the sizes of inputs, and reading within these limits.
 //!
-//! Each limit is far above every real input. A file beyond its limit is refused with a message, so a
-//! wrong path such as `/dev/zero` does not fill the memory. `SECURITY.md` has a table of all limits.
+//! Each limit is far above every real input. A file beyond its limit is refused with a message, so
+//! a wrong path such as `/dev/zero` does not fill the memory. `SECURITY.md` has a table of all
+//! limits.
 
 use std::fs::File;
 use std::io::{self, BufRead, Read};

@@ -1,5 +1,5 @@
-//! The schemas in `hub/openapi.json` of the fields that the hub answers as the record has them, made
-//! from the table of fields.
+//! The schemas in `hub/openapi.json` of the fields that the hub answers as the record has them,
+//! made from the table of fields.
 
 use std::borrow::Cow;
 
@@ -84,8 +84,8 @@ fn property(field: PortField) -> String {
     )
 }
 
-/// Returns sentences for `docs/records.md` as those of the answer: a link is its text, and an absent
-/// value is null.
+/// Returns sentences for `docs/records.md` as those of the answer: a link is its text, and an
+/// absent value is null.
 fn description(sentences: &str) -> String {
     let mut parts = sentences.trim_end_matches('.').split("](");
     let first = parts.next().unwrap_or_default().to_owned();

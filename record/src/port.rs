@@ -1,5 +1,5 @@
-//! The fields of a `port` record. One list contains them all. The struct, its writer, its reader and
-//! the description of the fields for other programs are generated from this list.
+//! The fields of a `port` record. One list contains them all. The struct, its writer, its reader
+//! and the description of the fields for other programs are generated from this list.
 //!
 //! The counters are in the middle of the line, each as a separate field. With the derive macros of
 //! serde, such fields need `flatten`, which stores the whole record in a buffer. It is several

@@ -1,5 +1,5 @@
-//! The types of fields in SQL, and the columns of `port` records in the SQL of `packaging/clickhouse`
-//! and `packaging/duckdb`, which are made from the table of fields.
+//! The types of fields in SQL, and the columns of `port` records in the SQL of
+//! `packaging/clickhouse` and `packaging/duckdb`, which are made from the table of fields.
 
 use std::borrow::Cow;
 

@@ -1,5 +1,5 @@
-//! The words of the records: roles, results of checks, and names of events. [`Status`] has the words
-//! of `status`, and [`NodeKind`] those of `kind`.
+//! The words of the records: roles, results of checks, and names of events. [`Status`] has the
+//! words of `status`, and [`NodeKind`] those of `kind`.
 //!
 //! [`Status`]: crate::status::Status
 //! [`NodeKind`]: crate::types::NodeKind

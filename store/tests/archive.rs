@@ -471,7 +471,8 @@ fn packing_of_parts_that_is_interrupted_is_completed_by_the_next_one() {
             .iter()
             .filter(|(path, content)| before.get(*path) != Some(content))
             .collect();
-        // A process that is killed leaves some of the new files, the other old files, and staged ones.
+        // A process that is killed leaves some of the new files, the other old files, and staged
+        // ones.
         for kept in 0..=changed.len() {
             for (path, content) in before.iter().chain(changed.iter().take(kept).copied()) {
                 fs::create_dir_all(dir.path().join(path).parent().unwrap()).unwrap();

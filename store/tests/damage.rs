@@ -47,8 +47,8 @@ fn archive() -> tempfile::TempDir {
     dir
 }
 
-/// Returns all that readers get of a file: its rows, some of its rows alone, the list of its texts, and
-/// the values of its footer.
+/// Returns all that readers get of a file: its rows, some of its rows alone, the list of its texts,
+/// and the values of its footer.
 fn readings(path: &Path) -> Result<Vec<String>, StoreError> {
     let file = ArchiveFile::open(path)?;
     let lines = |table: Table| {
@@ -81,8 +81,8 @@ fn readings(path: &Path) -> Result<Vec<String>, StoreError> {
     Ok(all)
 }
 
-/// Damages a copy of a file in many ways, and returns the number of readings with an error. `damages`
-/// are offsets, with the octets that replace those of the file.
+/// Damages a copy of a file in many ways, and returns the number of readings with an error.
+/// `damages` are offsets, with the octets that replace those of the file.
 fn errors(path: &Path, damages: &[(usize, Vec<u8>)]) -> usize {
     let (whole, expected) = (fs::read(path).unwrap(), readings(path).unwrap());
     let of_some = |damages: &[(usize, Vec<u8>)]| {

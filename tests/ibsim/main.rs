@@ -2,8 +2,8 @@
 //! ibsim instead of the kernel.
 //!
 //! ibsim reports a lost MAD at once. So the tests in this folder check no times. Tests of times use
-//! the simulated fabric. On a busy machine ibsim answers late, so the sweeps have long timeouts, and
-//! go on until the records show what a test looks for.
+//! the simulated fabric. On a busy machine ibsim answers late, so the sweeps have long timeouts,
+//! and go on until the records show what a test looks for.
 #![cfg(feature = "umad")]
 
 mod check;
@@ -477,8 +477,8 @@ fn is_sender_blocked(program: &Running) -> bool {
 
 /// The simulator is stopped, so the program's thread that sends MADs blocks inside a write.
 ///
-/// On a busy machine the simulator can block the thread before: it does not read while its client reads
-/// no replies, and the thread that would read them waits for the simulator.
+/// On a busy machine the simulator can block the thread before: it does not read while its client
+/// reads no replies, and the thread that would read them waits for the simulator.
 #[test]
 fn stop_ends_a_blocked_sender() {
     let Some(preload) = available() else { return };
@@ -513,7 +513,8 @@ fn stop_ends_a_blocked_sender() {
         !records().is_empty() || is_sender_blocked(&running)
     });
     signal("STOP", ibsim.id());
-    // MADs time out until the queue is full. Then the sender blocks for good, or has lost the transport.
+    // MADs time out until the queue is full. Then the sender blocks for good, or has lost the
+    // transport.
     wait_until("a blocked sender", || {
         is_sender_blocked(&running) || records().contains("\"umad_lost\"")
     });

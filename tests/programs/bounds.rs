@@ -1,5 +1,5 @@
-//! Inputs without an end: each program refuses them with a message. The table in `SECURITY.md` names
-//! these tests.
+//! Inputs without an end: each program refuses them with a message. The table in `SECURITY.md`
+//! names these tests.
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use std::ffi::OsStr;

@@ -472,8 +472,9 @@ fn ldms_lid_files_are_written_and_read_back() {
 /// Sweeps all ports of `net.p` in a simulated fabric. Returns `mads_per_slot` of the `start` record
 /// and the mean number of octets of a port record; 0 octets without a period.
 ///
-/// The groups of a slot depend on its number. The groups of the slots repeat after `period` slots. So
-/// the sweep goes on until there are answers of each slot of a period; a busy machine misses slots.
+/// The groups of a slot depend on its number. The groups of the slots repeat after `period` slots.
+/// So the sweep goes on until there are answers of each slot of a period; a busy machine misses
+/// slots.
 fn swept(
     dir: &TempDir,
     wide_counters: &str,

@@ -266,7 +266,8 @@ fn wrong_samplers_are_rejected() {
         "named `nodd00002`",
         "did you mean `node00002`?",
     );
-    // A host list that is wrong for every fabric is a wrong argument. In a file, it is a wrong input.
+    // A host list that is wrong for every fabric is a wrong argument. In a file, it is a wrong
+    // input.
     rejected_with(
         2,
         &dir,

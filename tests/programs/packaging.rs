@@ -323,7 +323,8 @@ fn topology_timer_replaces_the_plan_only_by_a_valid_and_different_one() {
         assert_eq!(read("plan.toml"), plan);
     }
 
-    // A host without its link: the plan changes, and the journal names the lost device and its cable.
+    // A host without its link: the plan changes, and the journal names the lost device and its
+    // cable.
     let fewer: String = net
         .lines()
         .filter(|line| !line.contains("node00002 "))

@@ -219,8 +219,8 @@ fn details(lines: &[Line]) -> Vec<String> {
 }
 
 /// Returns the ports of each slot. Asserts that slots are consecutive and that no port occurs
-/// twice. At a change of the plan, the records of the last slot of the old worker can follow those of
-/// the first slot of the new one.
+/// twice. At a change of the plan, the records of the last slot of the old worker can follow those
+/// of the first slot of the new one.
 fn slots(lines: &[Line]) -> BTreeMap<u64, BTreeSet<(Guid, PortNum)>> {
     let mut slots: BTreeMap<u64, BTreeSet<_>> = BTreeMap::new();
     let mut sweeps = BTreeMap::new();

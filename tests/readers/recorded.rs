@@ -13,9 +13,9 @@ use crate::recording::{Disturbance, Recording};
 /// minute in the year 2096. ClickHouse removes records that are older than 30 days.
 pub(crate) const START_NS: u64 = 4_000_000_020_000_000_000;
 
-/// Records slots of the fabric in `net.p`, as `ibnet-sweep` with this configuration does. The fabric
-/// and its scenario start at `start_ns`, in nanoseconds since 1970. Returns the lines, and writes them
-/// to `lines.jsonl`.
+/// Records slots of the fabric in `net.p`, as `ibnet-sweep` with this configuration does. The
+/// fabric and its scenario start at `start_ns`, in nanoseconds since 1970. Returns the lines, and
+/// writes them to `lines.jsonl`.
 pub(crate) fn record(dir: &Path, config: &str, slots: u64, start_ns: u64) -> String {
     let fabric = net_file::read(&dir.join("net.p")).unwrap().fabric;
     let recording = Recording {

@@ -208,8 +208,8 @@ fn numbers_are_recomputed_if_the_clock_of_a_sampler_is_set() {
         .output()
         .unwrap();
     let shown: Value = serde_json::from_slice(&job.stdout).unwrap();
-    // The switch port was read some milliseconds before the first and after the last reading of the HCA
-    // port, and fills in for this time.
+    // The switch port was read some milliseconds before the first and after the last reading of the
+    // HCA port, and fills in for this time.
     let (bytes, grown) = (
         shown["rows"][0]["injected_bytes"].as_f64().unwrap(),
         (sent[sent.len() - 1] - sent[0]) as f64,

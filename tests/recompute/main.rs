@@ -1,12 +1,12 @@
-//! Recomputes every number of `ibnet-view` from the raw records by a script that shares no code with
-//! it (plain Python), and compares.
+//! Recomputes every number of `ibnet-view` from the raw records by a script that shares no code
+//! with it (plain Python), and compares.
 //!
-//! All recordings are made in virtual time. The first one has an incast, a leaf switch that does not
-//! answer, two samplers for each port, a gap of the primaries, a change of the plan, a restart of all
-//! counters, and copies of lines. The second one has counter groups with a cadence and faults of
-//! links. It is used at 10 Hz, 1 Hz and 0.2 Hz: its times are stretched. All have lost and late
-//! replies, samplers that stop within a slot and for three slots, and a slot that is cut by the end of
-//! its file.
+//! All recordings are made in virtual time. The first one has an incast, a leaf switch that does
+//! not answer, two samplers for each port, a gap of the primaries, a change of the plan, a restart
+//! of all counters, and copies of lines. The second one has counter groups with a cadence and
+//! faults of links. It is used at 10 Hz, 1 Hz and 0.2 Hz: its times are stretched. All have lost
+//! and late replies, samplers that stop within a slot and for three slots, and a slot that is cut
+//! by the end of its file.
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 mod found;
@@ -119,8 +119,8 @@ fn record(
     }
 }
 
-/// Faults of replies: some arrive after the timeout, before or after the end of the grace period, or
-/// twice.
+/// Faults of replies: some arrive after the timeout, before or after the end of the grace period,
+/// or twice.
 fn faults(delay_ms: u64) -> Faults {
     Faults {
         delayed: 0.02,
@@ -200,8 +200,8 @@ fn with_errors(line: String, from: u64) -> String {
     )
 }
 
-/// Makes a counter of octets of some HCA ports full in some slots. It has no rate then, nor in the next
-/// slot.
+/// Makes a counter of octets of some HCA ports full in some slots. It has no rate then, nor in the
+/// next slot.
 fn with_full_counters(line: String) -> String {
     let mut record = value(&line);
     let counter = match record["node"]
@@ -278,8 +278,8 @@ fn disturbed(dir: &Path) {
 }
 
 /// Gives the ports of a leaf switch to its hosts faults: port 1 gets slower, the link of port 2 is
-/// down at the end, port 3 flaps, and port 4 was down once. Port 5, to a spine switch, has a smaller MTU
-/// than its peer.
+/// down at the end, port 3 flaps, and port 4 was down once. Port 5, to a spine switch, has a
+/// smaller MTU than its peer.
 fn with_link_faults(lines: Vec<String>) -> Vec<String> {
     let all = slots(&lines);
     let (early, middle, late) = (
@@ -382,8 +382,9 @@ fn slurm(dir: &Path, from: u64, to: u64) -> PathBuf {
     path
 }
 
-/// Writes metrics of hosts and returns the path of the file: counters of IPoIB and NFS of some hosts,
-/// with a reset, a gap, an interface that appears late, and a host that the records do not have.
+/// Writes metrics of hosts and returns the path of the file: counters of IPoIB and NFS of some
+/// hosts, with a reset, a gap, an interface that appears late, and a host that the records do not
+/// have.
 fn host_lines(dir: &Path, from: u64, to: u64) -> PathBuf {
     let mut text = String::new();
     let mut line = |ms: u64, host: &str, metric: &str, labels: &str, value: u64| {
@@ -487,7 +488,8 @@ fn option(name: &str, value: impl std::fmt::Display) -> String {
     format!("--{name}={value}")
 }
 
-/// Asserts that the script finds a difference in each view if these fields begin with another digit.
+/// Asserts that the script finds a difference in each view if these fields begin with another
+/// digit.
 fn assert_script_detects_wrong_numbers(view: &Path, dir: &Path, files: &[PathBuf]) {
     const FIELDS: [&str; 8] = [
         "blocked_seconds",

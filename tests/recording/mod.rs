@@ -1,5 +1,5 @@
-//! Records of a simulated fabric in virtual time. The same recording is the same text on each machine:
-//! no slot is missed and no reply is late, unless the test wants it.
+//! Records of a simulated fabric in virtual time. The same recording is the same text on each
+//! machine: no slot is missed and no reply is late, unless the test wants it.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -123,8 +123,8 @@ impl Recording<'_> {
             .collect()
     }
 
-    /// Sweeps the ports of a sampler, and returns the records of each slot with the time at which they
-    /// are written.
+    /// Sweeps the ports of a sampler, and returns the records of each slot with the time at which
+    /// they are written.
     fn sweep(&self, fabric: &Fabric, config: &Config, part: &Part) -> Vec<(Instant, String)> {
         let (Part { sampler, seed, .. }, interval) = (part, config.interval);
         let clock = VirtualClock::default();
@@ -207,8 +207,8 @@ fn device(fabric: &Fabric, name: &str) -> DeviceId {
         .0
 }
 
-/// Returns the fabric with the traffic of the configuration. Samplers have fabrics of their own with
-/// the same traffic, so that their records do not depend on each other.
+/// Returns the fabric with the traffic of the configuration. Samplers have fabrics of their own
+/// with the same traffic, so that their records do not depend on each other.
 fn simulated(fabric: &Fabric, config: &Config, seed: u64) -> SimFabric {
     let simulation = config.simulation.as_ref().unwrap();
     let traffic = simulation

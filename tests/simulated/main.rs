@@ -1,5 +1,5 @@
-//! Tests of sweeps on the simulated fabric, most of them in virtual time. They are one test program,
-//! because each test program links the whole library.
+//! Tests of sweeps on the simulated fabric, most of them in virtual time. They are one test
+//! program, because each test program links the whole library.
 
 mod changes;
 mod handover;

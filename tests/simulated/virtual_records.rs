@@ -60,7 +60,8 @@ const ADDED: [&str; 10] = [
 /// faults. A change of the path queries alone does not change this hash.
 const SHA256_SPARED: &str = "814f8076898eb5ab5310ecfc1c37bef0e39f53b2d2d3584002087bdf4e77a637";
 
-/// Removes the fields of [`ADDED`] from `port` and `sweep` records; `role` from `port` records only.
+/// Removes the fields of [`ADDED`] from `port` and `sweep` records; `role` from `port` records
+/// only.
 fn without_added(records: &str) -> String {
     let mut text = String::new();
     for line in records.lines() {

@@ -45,8 +45,8 @@ impl<'a> Disk<'a> {
         None
     }
 
-    /// Makes the file system larger, in one step. The removal of a file would free its space page by
-    /// page, and a writer in between would fill each of them.
+    /// Makes the file system larger, in one step. The removal of a file would free its space page
+    /// by page, and a writer in between would fill each of them.
     pub(super) fn grow(&self) {
         let grown = Command::new("mount")
             .args(["-o", "remount,size=64m"])
@@ -306,7 +306,8 @@ fn silent_reader_delays_the_normal_end_by_the_drain_time_only() {
     });
     // The file of the socket is removed at the end of its output.
     wait_for("the end of the socket", || !sampler.path("sock").exists());
-    // A process that did not wait would end within a second. It is no error if the machine is slower.
+    // A process that did not wait would end within a second. It is no error if the machine is
+    // slower.
     std::thread::sleep(std::time::Duration::from_secs(2));
     assert_eq!(
         child.try_wait().unwrap(),

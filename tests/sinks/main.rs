@@ -88,8 +88,8 @@ fn rotation_by_size_drops_no_record() {
             .count()
     };
     // The thread that compresses has the least priority. So on a busy machine it is slow, and a
-    // sampler that goes on would write more and more. This one ends after some slots, but not before
-    // the test reads its standard output.
+    // sampler that goes on would write more and more. This one ends after some slots, but not
+    // before the test reads its standard output.
     let mut child = sampler
         .command()
         .args(["--sweeps", "250"])

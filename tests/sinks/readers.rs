@@ -17,8 +17,8 @@ const SOCKET: &str = "interval = \"10ms\"
     type = \"file\"
     path = \"lines\"";
 
-/// The other reader must not be slow as well if the machine is. So there is a larger buffer here, and
-/// more time between two slots: the buffer has two seconds of records.
+/// The other reader must not be slow as well if the machine is. So there is a larger buffer here,
+/// and more time between two slots: the buffer has two seconds of records.
 #[test]
 fn slow_reader_does_not_affect_other_outputs() {
     let sampler = Sampler::new(

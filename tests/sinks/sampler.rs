@@ -39,9 +39,9 @@ pub(crate) struct Sampler {
     port: FreePort,
 }
 
-/// A TCP port of this host that no other program gets while this value lives. The port is bound by a
-/// socket that does not listen. So a server can listen at the port, and without a server connections
-/// are refused.
+/// A TCP port of this host that no other program gets while this value lives. The port is bound by
+/// a socket that does not listen. So a server can listen at the port, and without a server
+/// connections are refused.
 pub(crate) struct FreePort(TcpSocket);
 
 /// A running sampler, which is killed on drop.

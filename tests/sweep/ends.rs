@@ -486,9 +486,9 @@ fn signal_within_a_slot_settles_all_of_its_ports() {
             .env("RUST_LOG", "ibnet=trace"),
         usize::MAX,
     );
-    // The first slot has ended and a MAD was sent: the second slot has begun. It lasts for 0.9 s more,
-    // unless the machine is so busy that it ends before the signal. Then the third one is interrupted,
-    // or none.
+    // The first slot has ended and a MAD was sent: the second slot has begun. It lasts for 0.9 s
+    // more, unless the machine is so busy that it ends before the signal. Then the third one is
+    // interrupted, or none.
     running.wait_for_log(" DEBUG slot ");
     running.wait_for_log(" TRACE send ");
     running.signal("TERM");
@@ -524,8 +524,8 @@ fn catches_signals(pid: u32) -> bool {
 fn second_signal_before_a_worker_ends_is_reported_as_the_cause_of_the_end() {
     let dir = small();
     let (mut reader, writer) = full_pipe();
-    // The worker logs each MAD before it is sent, and the log is full: the worker cannot end. The log
-    // of the main thread is off, and its drain time is longer than the test.
+    // The worker logs each MAD before it is sent, and the log is full: the worker cannot end. The
+    // log of the main thread is off, and its drain time is longer than the test.
     fs::write(
         dir.path().join("ibnet.toml"),
         "simulate = \"net.p\"\ndrain = \"10m\"\noutput = \"lines\"\n",

@@ -52,8 +52,8 @@ pub(crate) fn swept(dir: &TempDir, args: &[&str]) -> Stream {
     Stream::read(&run.stdout)
 }
 
-/// Sweeps until the records so far are `enough`, and returns the records. Looks less often if there are
-/// many slots.
+/// Sweeps until the records so far are `enough`, and returns the records. Looks less often if there
+/// are many slots.
 ///
 /// On a busy machine a slot can be without replies. A test that needs replies waits for them here,
 /// instead of assuming that they come in a number of slots.

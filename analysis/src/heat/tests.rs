@@ -682,7 +682,8 @@ fn sum_over_ports_that_lacks_a_port_is_no_value() {
             &format!(r#","port_xmit_data_sl_bytes":{rest}"#),
         )
     };
-    // Port 2 is saturated from the second slot on, port 3 grows by 5, and port 4 does not have the counter.
+    // Port 2 is saturated from the second slot on, port 3 grows by 5, and port 4 does not have the
+    // counter.
     let full = r#"[4294967295,0],"saturated":["port_xmit_data_sl_bytes"]"#;
     let lines: Vec<_> = (0..4)
         .flat_map(|slot| {

@@ -24,8 +24,8 @@ pub enum MeasuredOver {
 }
 
 /// Consecutive records of a port and of one sampler, in the order of time and without copies. Their
-/// times are within the selected time range, and their values can have been measured. Their counters
-/// are not needed for the edges of the time range.
+/// times are within the selected time range, and their values can have been measured. Their
+/// counters are not needed for the edges of the time range.
 #[derive(Debug)]
 pub struct Run<'a> {
     of: &'a PortRows,
@@ -60,8 +60,8 @@ pub struct Measured {
     pub lengths_ns: (Option<u64>, Option<u64>),
     /// The times by [`MeasuredOver`].
     pub times: [Option<Interval>; 2],
-    /// Data sent and received in Gb/s, then as shares of the data rate of the link. A NaN means that
-    /// the record has no value.
+    /// Data sent and received in Gb/s, then as shares of the data rate of the link. A NaN means
+    /// that the record has no value.
     pub data: [f64; 4],
     /// Share of the time in which the port was blocked, or NaN.
     pub blocked: f64,
@@ -236,8 +236,8 @@ impl Described {
         end: 0,
     };
 
-    /// Joins the times of records, which are in the order of time. A record is the end and the length of
-    /// its time. The length 0 means that it describes no time.
+    /// Joins the times of records, which are in the order of time. A record is the end and the
+    /// length of its time. The length 0 means that it describes no time.
     fn of(records: impl Iterator<Item = (u64, u64)>) -> Self {
         records.fold(
             Self::NOTHING,
@@ -259,8 +259,8 @@ impl Described {
     }
 }
 
-/// Returns whether a condition is true for any value. It is computed for all values, which is faster
-/// than an end at the first one.
+/// Returns whether a condition is true for any value. It is computed for all values, which is
+/// faster than an end at the first one.
 fn any<T>(values: &[T], is_true: impl Fn(&T) -> bool) -> bool {
     values
         .iter()
@@ -281,9 +281,9 @@ pub(super) struct Ends {
 }
 
 impl<'a> Run<'a> {
-    /// Returns the records of some rows, or `None` if they must be added one after the other. `port`
-    /// is the record of the row before, and has the same texts. The run ends before the first row
-    /// that is not within the selected time. Without rows, returns `None`.
+    /// Returns the records of some rows, or `None` if they must be added one after the other.
+    /// `port` is the record of the row before, and has the same texts. The run ends before the
+    /// first row that is not within the selected time. Without rows, returns `None`.
     pub(super) fn new(
         of: &'a PortRows,
         rows: Range<usize>,
@@ -380,8 +380,8 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Returns whether a record has the slot of the record before. Slot 0 means that the slot is not
-    /// known.
+    /// Returns whether a record has the slot of the record before. Slot 0 means that the slot is
+    /// not known.
     fn repeats_slot(&self) -> bool {
         let Self { rows, port, .. } = self;
         let is_equal = |slot: u64, before: u64| slot == before && slot > 0;
@@ -410,8 +410,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Returns a record with the texts of all records of the run. Its numbers and its time are those
-    /// of an earlier record.
+    /// Returns a record with the texts of all records of the run. Its numbers and its time are
+    /// those of an earlier record.
     pub fn port(&self) -> &Port<'a> {
         self.port
     }
@@ -433,8 +433,8 @@ impl<'a> Run<'a> {
         self.slots.and_then(|slots| slots.get(row)).unwrap_or(0)
     }
 
-    /// Returns the values of a field by the numbers of the records. A NaN means that the record has no
-    /// value. Returns `None` if no record has the field.
+    /// Returns the values of a field by the numbers of the records. A NaN means that the record has
+    /// no value. Returns `None` if no record has the field.
     pub fn values(&self, field: &str) -> Option<&'a [f64]> {
         self.of.floats(field)
     }
@@ -460,8 +460,8 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Returns a counter by the numbers of the records. Returns `None` if no record has the counter, or
-    /// if it has several values.
+    /// Returns a counter by the numbers of the records. Returns `None` if no record has the
+    /// counter, or if it has several values.
     pub fn counter(&self, name: &str) -> Option<&'a Integers> {
         self.of.integers(name)
     }

@@ -85,8 +85,8 @@ impl TimeBins {
         }
     }
 
-    /// Fast path for most records: adds the rates of a record if its time lies in the last bin, or in
-    /// the last one and a new one after it. Otherwise changes nothing and returns false.
+    /// Fast path for most records: adds the rates of a record if its time lies in the last bin, or
+    /// in the last one and a new one after it. Otherwise changes nothing and returns false.
     fn add_to_last(&mut self, rates: &Measured) -> bool {
         let times = rates.times;
         let (width_ns, most, count) = (self.width_ns(), self.most, self.bins.len());

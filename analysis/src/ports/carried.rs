@@ -218,8 +218,8 @@ impl Carried {
         pieces
     }
 
-    /// Adds the link state of a record. Returns the time in which the link was down and nothing moved.
-    /// Until the first record that reports it as down, the link may have carried traffic.
+    /// Adds the link state of a record. Returns the time in which the link was down and nothing
+    /// moved. Until the first record that reports it as down, the link may have carried traffic.
     #[inline]
     pub(crate) fn add_down(
         &mut self,

@@ -55,8 +55,8 @@ pub(crate) type Moved = (Interval, f64);
 impl Growth {
     /// Adds the values of a record: its reading, and both rates in Gb/s with the time that they
     /// describe. Returns the bytes sent and received since the last reading of each counter, or, as
-    /// long as there is no reading, those that follow from the rates of the record. They are unknown
-    /// after a reset and next to a saturated value.
+    /// long as there is no reading, those that follow from the rates of the record. They are
+    /// unknown after a reset and next to a saturated value.
     pub(crate) fn add_reading(
         &mut self,
         Reading {

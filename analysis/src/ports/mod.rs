@@ -368,8 +368,8 @@ impl PortSummary {
         all.fold(0, |sum, change| sum.saturating_add(change.increase))
     }
 
-    /// Adds a record, or the last one of several with the same texts. `all` is what they measured. The
-    /// errors are added by themselves.
+    /// Adds a record, or the last one of several with the same texts. `all` is what they measured.
+    /// The errors are added by themselves.
     fn add(&mut self, port: &Port<'_>, all: impl ExactSizeIterator<Item = Measured>, parts: Parts) {
         if !port.is_edge || self.records.0 == 0 {
             self.add_names(port);

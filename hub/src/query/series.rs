@@ -3,8 +3,8 @@
 //! A value has the time of the end of its interval. A record without the value gives a null, so a
 //! gap stays a gap. With a step, the values of a step are joined: the mean of a rate or a share,
 //! weighted by time, and the last value of a counter. Steps of whole slots have the values of their
-//! slots, as the columns of a heat map have. For the time before the oldest record, the means of the
-//! minutes are used.
+//! slots, as the columns of a heat map have. For the time before the oldest record, the means of
+//! the minutes are used.
 
 use ibnet_analysis::input::Fold;
 use ibnet_analysis::input::memory::{REACH_NS, fold_port};

@@ -26,8 +26,8 @@ pub(crate) const METRICS: [&str; 5] = [
 /// Number of minutes in one compact table.
 const HOUR: u64 = 60;
 
-/// Number of records without a part in a minute after which it is complete. Late records of a second
-/// sampler come between those of the first one.
+/// Number of records without a part in a minute after which it is complete. Late records of a
+/// second sampler come between those of the first one.
 const QUIET: u64 = 8;
 
 /// Largest number of minutes that are not written. A record can describe a whole day.
@@ -262,8 +262,8 @@ impl Minutes {
         minutes
     }
 
-    /// Removes the hours that end before `before`, a time in nanoseconds. `octets` is the size of all
-    /// compact tables.
+    /// Removes the hours that end before `before`, a time in nanoseconds. `octets` is the size of
+    /// all compact tables.
     pub(crate) fn drop_before(&mut self, before: u64, octets: &mut usize) {
         let count = self
             .packed

@@ -62,8 +62,8 @@ fn simulated_fabric_is_shown_live() {
         r#"{"metrics":["xmit_utilization","xmit_blocked"]}"#,
     ))
     .unwrap();
-    // The sampler of a busy machine misses slots and reads late. So the test takes the first two slots
-    // in a row, and the first record that was read in its slot.
+    // The sampler of a busy machine misses slots and reads late. So the test takes the first two
+    // slots in a row, and the first record that was read in its slot.
     let (mut generation, mut frames) = (0, Vec::<Bytes>::new());
     let (topology, value) = loop {
         match live.read().unwrap() {

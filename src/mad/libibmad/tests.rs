@@ -84,7 +84,8 @@ fn libibmad_has_every_field_of_subnet_management_but_one() {
     assert_eq!(declared - readers, 1, "LinkSpeedExtActive2");
 }
 
-/// A reader for each field of NodeInfo, PortInfo, PortInfoExtended and SMInfo that this crate reads.
+/// A reader for each field of NodeInfo, PortInfo, PortInfoExtended and SMInfo that this crate
+/// reads.
 static MANAGEMENT_READERS: LazyLock<Vec<Vec<FieldReader>>> = LazyLock::new(|| {
     [
         smp::NODE_INFO,

@@ -1,10 +1,10 @@
 //! Finds the samplers in the fabric.
 //!
-//! The argument `--samplers` is a [host list](ibnet_record::hostlist): `node[001-012],admin1`. Each part
-//! can name the HCA that sends (`host:mlx5_1`), and also the port of this HCA (`host:mlx5_1:1`).
-//! A samplers file has such a list on each line, usually a single name; `#` starts a comment.
-//! Only text of the administrator is expanded as a list, never a name from the fabric, because
-//! such names are untrusted.
+//! The argument `--samplers` is a [host list](ibnet_record::hostlist): `node[001-012],admin1`. Each
+//! part can name the HCA that sends (`host:mlx5_1`), and also the port of this HCA
+//! (`host:mlx5_1:1`). A samplers file has such a list on each line, usually a single name; `#`
+//! starts a comment. Only text of the administrator is expanded as a list, never a name from the
+//! fabric, because such names are untrusted.
 
 use std::collections::BTreeMap;
 use std::fmt;

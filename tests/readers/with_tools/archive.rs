@@ -1,5 +1,5 @@
-//! The recipes of `docs/recipes.md` for an archive, run on an archive of records of `ibnet-sweep`. The
-//! results are compared with those of the lines.
+//! The recipes of `docs/recipes.md` for an archive, run on an archive of records of `ibnet-sweep`.
+//! The results are compared with those of the lines.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -132,8 +132,8 @@ fn an_hour_earlier(lines: &str) -> String {
     lines.lines().map(earlier).collect()
 }
 
-/// Returns whether rows are equal. A recipe rounds means to six digits. The mean of a few rates can lie
-/// in the middle of two results, so the order of an addition decides between them.
+/// Returns whether rows are equal. A recipe rounds means to six digits. The mean of a few rates can
+/// lie in the middle of two results, so the order of an addition decides between them.
 fn is_same(rows: &[Vec<Value>], expected: &[Vec<Value>]) -> bool {
     let is_equal = |found: &Value, expected: &Value| match (found, expected) {
         (Value::Number(a), Value::Number(b)) if a.is_f64() && b.is_f64() => a

@@ -1,5 +1,5 @@
-//! The files of `packaging/clickhouse`, run by chdb. chdb does not have the engine NATS, so the engine
-//! Null takes its place: it hands inserted rows to the materialized views in the same way.
+//! The files of `packaging/clickhouse`, run by chdb. chdb does not have the engine NATS, so the
+//! engine Null takes its place: it hands inserted rows to the materialized views in the same way.
 
 use std::fs;
 

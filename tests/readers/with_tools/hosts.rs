@@ -1,5 +1,5 @@
-//! Metrics of hosts beside the fabric: a real Prometheus scrapes a simulated fleet of exporters and a
-//! real node_exporter, the collector of the documentation runs, and `ibnet-view` reads both.
+//! Metrics of hosts beside the fabric: a real Prometheus scrapes a simulated fleet of exporters and
+//! a real node_exporter, the collector of the documentation runs, and `ibnet-view` reads both.
 
 use std::collections::BTreeMap;
 use std::fs;

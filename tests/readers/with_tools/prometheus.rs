@@ -19,7 +19,8 @@ use crate::tools::{self, SWEEP, TIMEOUT};
 /// Alert rules for Prometheus.
 const RULES: &str = include_str!("../../../packaging/prometheus/ibnet.rules.yml");
 
-/// Metric of the rules that simulated HCAs do not have. Its name is checked beside the names of metrics.
+/// Metric of the rules that simulated HCAs do not have. Its name is checked beside the names of
+/// metrics.
 const NOT_SIMULATED: &str = "infiniband_hca_port_qp1_dropped_total";
 
 /// Folder of the dashboards.
@@ -47,8 +48,8 @@ impl Drop for Running {
 }
 
 impl Running {
-    /// Waits until the program listens on a TCP port of the loopback address, and returns it. So the
-    /// system chooses the port, and no other program can take it before.
+    /// Waits until the program listens on a TCP port of the loopback address, and returns it. So
+    /// the system chooses the port, and no other program can take it before.
     #[track_caller]
     pub(crate) fn address(&mut self) -> SocketAddr {
         for _ in 0..QUERIES {
@@ -612,8 +613,8 @@ fn alert_rules_fire_on_each_fault_and_on_no_healthy_fabric() {
     }
 }
 
-/// Checks that every scraped value is in a record of its port. A sampler may write a record after the
-/// scrape of its values, so the file is read again until it has them.
+/// Checks that every scraped value is in a record of its port. A sampler may write a record after
+/// the scrape of its values, so the file is read again until it has them.
 fn check_values_against_records(prometheus: &Prometheus, dir: &Path) {
     let query = "infiniband_switch_port_transmit_data_bytes_total{job='plain'}";
     let scraped = prometheus.wait(query, |series| series.len() == 12);

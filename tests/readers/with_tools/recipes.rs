@@ -1,5 +1,5 @@
-//! The recipes of `docs/recipes.md` for JSON lines, run on records of a simulated fabric. The results
-//! are compared with sums over the records.
+//! The recipes of `docs/recipes.md` for JSON lines, run on records of a simulated fabric. The
+//! results are compared with sums over the records.
 
 use std::collections::BTreeMap;
 use std::fs;

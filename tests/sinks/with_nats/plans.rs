@@ -300,7 +300,8 @@ fn fleet_changes_to_a_published_plan_in_the_same_slot() {
         .for_each(|name| fleet.wait_for_plan(name, &first));
 
     let (second, border) = fleet.publish(&rotated(&plan), "10s");
-    // This sampler starts before the first slot of the new plan, so it runs the older one until then.
+    // This sampler starts before the first slot of the new plan, so it runs the older one until
+    // then.
     fleet.start(SAMPLERS[2]);
     SAMPLERS
         .iter()

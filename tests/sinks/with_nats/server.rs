@@ -34,8 +34,8 @@ pub(crate) fn available() -> Option<PathBuf> {
     found
 }
 
-/// Returns the configuration of a sampler that writes the file `lines` and to the server on a port of
-/// this host. `keys` are more lines of the NATS output.
+/// Returns the configuration of a sampler that writes the file `lines` and to the server on a port
+/// of this host. `keys` are more lines of the NATS output.
 pub(crate) fn file_and_server(interval: &str, port: u16, keys: &str) -> String {
     format!(
         "interval = \"{interval}\"
@@ -199,7 +199,8 @@ impl<'a> Server<'a> {
         });
     }
 
-    /// Returns all messages of the stream by subject, decompressed and without their last line feed.
+    /// Returns all messages of the stream by subject, decompressed and without their last line
+    /// feed.
     pub(crate) fn messages(
         &self,
         connect: impl Fn() -> ConnectOptions,
@@ -279,8 +280,8 @@ pub(crate) fn complete(run: &Run) {
     assert_eq!(run.code, 0, "{}", run.stderr);
 }
 
-/// Returns the number of records that the output had dropped after the last record that could report
-/// it, or had not published at its end.
+/// Returns the number of records that the output had dropped after the last record that could
+/// report it, or had not published at its end.
 #[track_caller]
 pub(crate) fn dropped_at_the_end(run: &Run, server: &Server<'_>) -> u64 {
     let dropped = run.unwritten(&format!("nats://127.0.0.1:{}", server.port));

@@ -10,9 +10,9 @@
 //! | reading | an archive of 1,000 ports and 4 hours (`--hours`), 150 MB for each hour |
 //!
 //! The files are written to `target/tmp` and removed at the end. `--keep` writes the archive of the
-//! second part to a folder, and does nothing else. `--archive` measures reading with such a folder, and
-//! does nothing else. `--only` measures only the rows whose names contain the text. DuckDB has as many
-//! threads as ibnet.
+//! second part to a folder, and does nothing else. `--archive` measures reading with such a folder,
+//! and does nothing else. `--only` measures only the rows whose names contain the text. DuckDB has
+//! as many threads as ibnet.
 #![expect(
     clippy::print_stdout,
     clippy::print_stderr,

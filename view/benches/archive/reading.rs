@@ -190,7 +190,8 @@ impl Measured<'_> {
             to: Some(to),
             ..inputs.clone()
         };
-        // As the job: mean and maximum of the five values of each port, over the hour and in steps of 8 s.
+        // As the job: mean and maximum of the five values of each port, over the hour and in steps
+        // of 8 s.
         let times = [
             ("xmit_gbps", "dt_ns"),
             ("rcv_gbps", "dt_ns"),
@@ -223,8 +224,8 @@ impl Measured<'_> {
                 64
             );
         });
-        // As `links`: means and maxima of the five values and increases of all counters of each port, and the
-        // two ends of each link together.
+        // As `links`: means and maxima of the five values and increases of all counters of each
+        // port, and the two ends of each link together.
         let increases: Vec<String> = ERROR_COUNTERS
             .iter()
             .map(|name| format!("max({name}) - min({name}) AS {name}"))
@@ -250,7 +251,8 @@ impl Measured<'_> {
             let ((ports, _), _) = input::read(&hour, &of_links()).unwrap();
             assert_eq!(links::find(&ports.finish()).len(), PORTS);
         });
-        // As `errors`: increases of all error counters of each port, and its records without an answer.
+        // As `errors`: increases of all error counters of each port, and its records without an
+        // answer.
         let query = format!(
             "SELECT {of_port}, {}, count(*) FILTER (status NOT IN ('ok', 'late')) AS silent {within}",
             increases.join(", ")

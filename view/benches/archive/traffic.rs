@@ -53,8 +53,8 @@ struct Port {
     until: u64,
 }
 
-/// The records of all ports. The records of a port do not depend on the order of the calls for other
-/// ports.
+/// The records of all ports. The records of a port do not depend on the order of the calls for
+/// other ports.
 pub(crate) struct Traffic(Vec<Port>);
 
 /// Values of a record that change from slot to slot.

@@ -40,8 +40,8 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Returns a value without the last digits of its numbers: sums of floating-point numbers depend on the
-/// order of records with the same time.
+/// Returns a value without the last digits of its numbers: sums of floating-point numbers depend on
+/// the order of records with the same time.
 fn rounded(value: Value) -> Value {
     match value {
         Value::Number(number) if number.is_f64() => {

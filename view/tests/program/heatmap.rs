@@ -13,8 +13,8 @@ const SECOND: u64 = 1_000_000_000;
 const SLOT: u64 = 1_795_262_400;
 const SLOTS: u64 = 10;
 const PORTS: u64 = 4;
-/// A name with a terminal escape, a change of direction, a character that XML forbids, SVG markup and
-/// a line end.
+/// A name with a terminal escape, a change of direction, a character that XML forbids, SVG markup
+/// and a line end.
 const HOSTILE: &str = r#"\u001b[31m\u202e\ufffe</text></svg><script>&\"'\r\nx"#;
 
 /// Records of ten slots: port 2 is busy from slot 5 on, port 3 never answers, port 4 has no record

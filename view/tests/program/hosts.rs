@@ -207,7 +207,8 @@ fn row_of_a_job_has_the_host_metrics_of_its_nodes() {
             .map(|cell| cell["state"].as_str().unwrap())
             .collect()
     };
-    // The counter was reset in the fourth second, and its last reading is one second before the end.
+    // The counter was reset in the fourth second, and its last reading is one second before the
+    // end.
     assert_eq!(
         states(0),
         ["value", "value", "unknown", "value", "no_record"]

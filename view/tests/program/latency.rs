@@ -18,7 +18,8 @@ fn noise(seed: u64) -> u64 {
 }
 
 /// Returns the records of a sampler. Half of the devices are HCAs, at about 65 us, and half are
-/// switches, at about 150 us; a tenth of the values is at the other time. Device 7 is `late` slower.
+/// switches, at about 150 us; a tenth of the values is at the other time. Device 7 is `late`
+/// slower.
 fn lines(late: u64) -> String {
     let mut text = format!(
         "{{\"type\":\"start\",\"ts\":{},\"slot\":{SLOT},\"sampler\":\"s\",\"interval_ns\":{SECOND},\"clock_ns\":25}}\n",

@@ -1,5 +1,5 @@
-//! Runs `ibnet-view pack` with faults: a killed process, a full disk, torn and repeated files, a wrong
-//! clock, and the removal of old hours.
+//! Runs `ibnet-view pack` with faults: a killed process, a full disk, torn and repeated files, a
+//! wrong clock, and the removal of old hours.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -103,8 +103,8 @@ fn process_that_is_killed_at_any_time_loses_and_repeats_nothing() {
     pack(dir.path(), &["a.jsonl", "-o", "whole"]);
     let whole = contents(&dir.path().join("whole"));
     assert_eq!(whole.len(), 9, "three tables of three hours");
-    // Each process is killed when the archive has one file more, at once or a little later. The last
-    // process ends by itself.
+    // Each process is killed when the archive has one file more, at once or a little later. The
+    // last process ends by itself.
     for attempt in 0.. {
         let args = ["pack", "a.jsonl", "-o", "archive", "--remove-inputs"];
         let mut process = Command::new(VIEW)

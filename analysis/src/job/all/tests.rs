@@ -171,8 +171,8 @@ fn result_does_not_depend_on_the_chunks_and_gaps_are_not_zero() {
     }
 }
 
-/// Returns the record of a port of n1 with its counter of sent octets. With a rate, it has sent 1 GB in
-/// the second before.
+/// Returns the record of a port of n1 with its counter of sent octets. With a rate, it has sent 1
+/// GB in the second before.
 fn counted(slot: u64, has_rate: bool, gigabytes: u64) -> String {
     let rate = |value: f64| {
         if has_rate {
@@ -508,9 +508,10 @@ fn octets_of_the_counters_are_those_of_the_time_in_which_the_link_was_down_too()
     assert_eq!((total.injected_bytes, total.covered_seconds), (4e9, 4.0));
 }
 
-/// Returns the records of both ends of the link of n1 in slots of a second. Each slot has the octets
-/// that the host sent and received, and what happens to the records: bits for a full counter of the HCA
-/// port (sent, received), a lost record of the HCA port and of the switch port, and a reset of the HCA.
+/// Returns the records of both ends of the link of n1 in slots of a second. Each slot has the
+/// octets that the host sent and received, and what happens to the records: bits for a full counter
+/// of the HCA port (sent, received), a lost record of the HCA port and of the switch port, and a
+/// reset of the HCA.
 fn disturbed(slots: &[(u64, u64, u8)]) -> Vec<String> {
     const NAMES: [&str; 2] = DATA_COUNTERS;
     const FULL: u64 = 4 * 0xffff_ffff;
@@ -622,7 +623,8 @@ proptest::proptest! {
 
 #[test]
 fn switch_port_fills_in_only_the_direction_and_the_time_that_the_host_lacks() {
-    // The counter of sent octets is full in slot 3. Each slot has 1000 octets sent and 500 received.
+    // The counter of sent octets is full in slot 3. Each slot has 1000 octets sent and 500
+    // received.
     let mut slots = [(1000, 500, 0); 8];
     slots[2].2 = 1;
     let lines = disturbed(&slots);

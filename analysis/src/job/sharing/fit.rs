@@ -18,8 +18,8 @@
 //!    Journal of the American Statistical Association, 1996, with known rates of the hosts. The
 //!    exponent [`SPARSITY`] prefers few pairs with much traffic to many pairs with little.
 //!
-//! The constants were tuned on random jobs, with the generator of `analysis/tests/sharing.rs` and the
-//! seeds 1 to 4. That test measures the errors of the result with other seeds.
+//! The constants were tuned on random jobs, with the generator of `analysis/tests/sharing.rs` and
+//! the seeds 1 to 4. That test measures the errors of the result with other seeds.
 
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
@@ -76,8 +76,8 @@ struct Bin<'h> {
     members: Vec<(u32, Owner)>,
 }
 
-/// Returns the owner of traffic between hosts of two owners. `None` if they have different jobs: the
-/// method assumes that hosts of different jobs do not exchange data.
+/// Returns the owner of traffic between hosts of two owners. `None` if they have different jobs:
+/// the method assumes that hosts of different jobs do not exchange data.
 fn owner(from: Owner, to: Owner) -> Option<Owner> {
     match (from, to) {
         (NO_JOB, to) => Some(to),
@@ -86,8 +86,8 @@ fn owner(from: Owner, to: Owner) -> Option<Owner> {
     }
 }
 
-/// Computes the shares in all bins with forwarding tables. Returns `None` if there are too many pairs
-/// of hosts.
+/// Computes the shares in all bins with forwarding tables. Returns `None` if there are too many
+/// pairs of hosts.
 pub(super) fn with_routes(
     network: &Network<'_>,
     loads: &[(u64, HostLoads)],
@@ -213,8 +213,8 @@ impl Pairs {
         hosts.sends[from as usize] * hosts.receives[to as usize]
     }
 
-    /// Returns the prior of each pair of a bin, in Gb/s. `fitted` has the result of the round before; it
-    /// is empty in the first round.
+    /// Returns the prior of each pair of a bin, in Gb/s. `fitted` has the result of the round
+    /// before; it is empty in the first round.
     fn prior(
         &self,
         bins: &[Bin<'_>],
@@ -314,8 +314,9 @@ impl Pairs {
         gbps
     }
 
-    /// Returns the initial affinity of each pair. It comes from the changes from bin to bin, which show
-    /// where transfers begin and end: what one host sends is correlated with what the other receives.
+    /// Returns the initial affinity of each pair. It comes from the changes from bin to bin, which
+    /// show where transfers begin and end: what one host sends is correlated with what the other
+    /// receives.
     fn correlation(&self, loads: &[(u64, HostLoads)]) -> Vec<f64> {
         let series = |rate: fn(&HostLoads) -> &[f64]| -> Vec<Vec<f64>> {
             let hosts = loads.first().map_or(0, |(_, hosts)| rate(hosts).len());
@@ -385,8 +386,8 @@ impl Pairs {
             .collect()
     }
 
-    /// Returns the bounds and the estimate of each owner on each link. The estimate is scaled to the
-    /// load of the link, and limited by the bounds.
+    /// Returns the bounds and the estimate of each owner on each link. The estimate is scaled to
+    /// the load of the link, and limited by the bounds.
     fn parts(&self, bin: &Bin<'_>, gbps: &[f64], network: &Network<'_>, reach: &Reach) -> Parts {
         let mut parts = Parts::default();
         let mut apart: FxHashMap<LinkIndex, Most> = FxHashMap::default();

@@ -133,8 +133,8 @@ fn disk_with_space_again_takes_the_messages_in_order() {
     assert_eq!(publisher.unacknowledged(), 0, "both are on the disk");
 }
 
-/// Accepts one client like a NATS server with JetStream, and acknowledges the first `most` messages.
-/// Returns at the end of the connection.
+/// Accepts one client like a NATS server with JetStream, and acknowledges the first `most`
+/// messages. Returns at the end of the connection.
 fn acknowledge(listener: &TcpListener, most: usize) {
     let (mut to, _) = listener.accept().expect("a client");
     let mut from = BufReader::new(to.try_clone().expect("a second handle"));

@@ -6,8 +6,8 @@
 //! In a fabric without tiers (torus, mesh), the row of a switch is its distance from a switch at
 //! the edge.
 //!
-//! Node descriptions are untrusted: [`Printable`](ibnet_record::types::Printable) replaces their control
-//! characters, and [`svg`] escapes them.
+//! Node descriptions are untrusted: [`Printable`](ibnet_record::types::Printable) replaces their
+//! control characters, and [`svg`] escapes them.
 
 use std::collections::BTreeMap;
 

@@ -156,8 +156,8 @@ impl Server for HttpServer {
     }
 }
 
-/// Returns a configuration that trusts the certificates of a file. Without a file it trusts those of
-/// this system, or those of `SSL_CERT_FILE`.
+/// Returns a configuration that trusts the certificates of a file. Without a file it trusts those
+/// of this system, or those of `SSL_CERT_FILE`.
 fn tls(ca_file: Option<&Path>) -> Result<TlsConfig, HostMetricsError> {
     let roots: Vec<_> = match ca_file {
         Some(path) => {
