@@ -66,6 +66,11 @@ impl Hosts {
         self.names.contains(host) || self.patterns.iter().any(|pattern| pattern.matches(host))
     }
 
+    /// Returns whether the node of a port or the node of its peer is one of these hosts.
+    pub fn contains_end(&self, node: &str, peer: Option<&str>) -> bool {
+        self.contains_node(node) || peer.is_some_and(|peer| self.contains_node(peer))
+    }
+
     /// Returns the names in alphabetical order, without the patterns.
     pub fn iter(&self) -> impl Iterator<Item = &str> {
         self.names.iter().map(String::as_str)

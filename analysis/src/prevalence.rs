@@ -69,7 +69,7 @@ pub enum Direction {
 }
 
 /// A row of the JSON output, with null for unknown values.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct PrevalenceRow {
     /// Node description of the sending port or of the leaf switch, name of the host, hour of the
     /// day from `00` to `23`, or weekday.
@@ -96,7 +96,7 @@ pub struct PrevalenceRow {
     pub blocked_seconds: Option<f64>,
     /// Bytes sent in the time in which the data rate is known. Null if nothing is known.
     pub sent_bytes: Option<f64>,
-    /// Blocked seconds per 10⁹ bytes sent: `blocked` divided by the mean data rate.
+    /// Blocked seconds per 10^9 bytes sent: `blocked` divided by the mean data rate.
     pub blocked_seconds_per_gb: Option<f64>,
 }
 
@@ -248,14 +248,9 @@ impl Prevalence {
     }
 
     fn port(&mut self, port: &Port<'_>) -> Option<(&mut PortWaits, &mut Week)> {
-        let is_selected = self.hosts.as_ref().is_none_or(|hosts| {
-            hosts.contains_node(&port.node)
-                || port
-                    .peer
-                    .as_deref()
-                    .is_some_and(|peer| hosts.contains_node(peer))
-        });
-        if !is_selected {
+        if let Some(hosts) = &self.hosts
+            && !hosts.contains_end(&port.node, port.peer.as_deref())
+        {
             return None;
         }
         let waits = self.by_port.entry(port.key()).or_default();
@@ -297,9 +292,13 @@ impl Prevalence {
         }
         let ports = self.by_port.len();
         rows.into_iter()
-            .map(|(name, sums, seconds)| PrevalenceRow {
-                name,
-                ..self.row(&sums, ports, seconds)
+            .map(|(name, sums, seconds)| {
+                let row = PrevalenceRow {
+                    name,
+                    ports,
+                    ..PrevalenceRow::default()
+                };
+                self.with_values(row, &sums, seconds)
             })
             .collect()
     }
@@ -343,7 +342,7 @@ impl Prevalence {
                     name: name.to_owned(),
                     guid,
                     direction,
-                    ..self.row(&Sums::default(), 0, seconds)
+                    ..PrevalenceRow::default()
                 };
                 (row, Sums::default())
             });
@@ -355,37 +354,25 @@ impl Prevalence {
             sums.merge(port.sums);
         }
         rows.into_values()
-            .map(|(row, sums)| PrevalenceRow {
-                name: row.name,
-                guid: row.guid,
-                port: row.port,
-                peer: row.peer,
-                direction: row.direction,
-                ..self.row(&sums, row.ports, seconds)
-            })
+            .map(|(row, sums)| self.with_values(row, &sums, seconds))
             .collect()
     }
 
-    /// Returns the row of ports that were recorded for this time, without names.
-    fn row(&self, sums: &Sums, ports: usize, seconds: f64) -> PrevalenceRow {
+    /// Fills in the values of a row whose ports were recorded for this time.
+    fn with_values(&self, row: PrevalenceRow, sums: &Sums, seconds: f64) -> PrevalenceRow {
         let ratio = |part: f64, of: f64| (of > 0.0).then(|| part / of);
         let blocked = ratio(sums.blocked, sums.known);
         PrevalenceRow {
-            name: String::new(),
-            guid: None,
-            port: None,
-            peer: None,
-            direction: None,
-            ports,
             limit: self.limit,
             above: ratio(sums.above, sums.known),
-            covered: ratio(sums.known, seconds * ports as f64).map(|covered| covered.min(1.0)),
+            covered: ratio(sums.known, seconds * row.ports as f64).map(|covered| covered.min(1.0)),
             blocked,
             blocked_seconds: blocked.map(|_| sums.blocked),
             sent_bytes: (sums.sent_known > 0.0).then_some(sums.sent),
             blocked_seconds_per_gb: blocked
                 .zip(ratio(sums.sent_known, sums.sent / 1e9))
                 .map(|(blocked, seconds_per_gb)| blocked * seconds_per_gb),
+            ..row
         }
     }
 }

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 
 use super::port::{PortField, PortFields};
 use super::value::{FieldValue, Kind};
+use crate::types::NodeKind;
 
 /// Fields that the answer has under another name or from another record, or lacks.
 const ELSEWHERE: [PortField; 9] = [
@@ -57,12 +58,11 @@ fn schema(are_rates: bool) -> String {
 
 fn property(field: PortField) -> String {
     let empty = PortFields::<Cow<'_, str>, ()>::without_values(());
+    let kinds = NodeKind::ALL.map(|kind| quoted(kind.as_str()) + ", ");
+    let kinds = format!(r#", "enum": [{}null]"#, kinds.concat());
     let (kind, values) = match (field, field.kind()) {
         (PortField::guid, _) => (r#""string""#, r#", "pattern": "^0x[0-9a-f]{16}$""#),
-        (PortField::kind, _) => (
-            r#""string""#,
-            r#", "enum": ["switch", "hca", "router", null]"#,
-        ),
+        (PortField::kind, _) => (r#""string""#, kinds.as_str()),
         (_, Some(Kind::Unsigned(_) | Kind::Signed)) => (r#""integer""#, ""),
         (_, Some(Kind::Float)) => (r#""number""#, ""),
         (_, Some(Kind::Text) | None) => (r#""string""#, ""),

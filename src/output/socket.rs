@@ -10,9 +10,9 @@
 //! If another program removes the file of a Unix socket, the output creates the file again with
 //! the next slot.
 //!
-//! Whoever can connect can read the records. A Unix socket has mode 0660, so its user and group
-//! can connect; a TCP socket accepts every user of the host and, unless its address is loopback,
-//! also users of other hosts.
+//! Every process that can connect can read the records. A Unix socket has mode 0660, so its user
+//! and group can connect; a TCP socket accepts every user of the host and, unless its address is
+//! loopback, also users of other hosts.
 
 use std::fs;
 use std::io;

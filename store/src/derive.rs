@@ -56,9 +56,9 @@ fn changes(ports: &Table, order: &[u32]) -> Vec<u32> {
         .collect()
 }
 
-/// The minute of a record. Consecutive records of the same minute are one row.
+/// What the records of a row have in common. Consecutive records with one key are one row.
 #[derive(Clone, Copy, PartialEq)]
-struct Place {
+struct RowKey {
     /// Time between two slots, if a minute consists of whole slots.
     slot_ns: Option<u64>,
     /// The minute of the last slot that the record describes.
@@ -70,7 +70,7 @@ struct Place {
 
 /// A record with its times as they count in minutes.
 struct Counted {
-    place: Place,
+    key: RowKey,
     data: Described,
     blocked: Described,
 }
@@ -102,7 +102,7 @@ impl Counted {
             .iter()
             .any(|described| described.time.is_some_and(is_longer));
         Self {
-            place: Place {
+            key: RowKey {
                 slot_ns,
                 minute,
                 alone: is_alone.then_some(row),
@@ -245,12 +245,12 @@ fn minutes(ports: &Table, order: &[u32]) -> Table {
         let following = order.get(place + 1).copied();
         next = following.map(counted);
         let is_last = |row_after: u32| {
-            key(row_after) != key(row) || next.as_ref().is_none_or(|next| next.place != now.place)
+            key(row_after) != key(row) || next.as_ref().is_none_or(|next| next.key != now.key)
         };
         if following.is_none_or(is_last) {
             computed.ends.push(place + 1);
             let ts = ports.ts(minute.last as usize);
-            computed.add(&mut minute, ts, now.place.slot_ns);
+            computed.add(&mut minute, ts, now.key.slot_ns);
         }
     }
     computed.table(ports, order)

@@ -12,14 +12,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Bound, RangeInclusive};
 use std::path::{Path, PathBuf};
 
+use ibnet_record::minute::MINUTE_NS;
+
 use crate::hour::Hour;
 use crate::schema::TableName;
 
 /// Extension of the files of an archive.
 pub(crate) const EXTENSION: &str = "parquet";
-
-/// Nanoseconds of a minute.
-const MINUTE_NS: u64 = 60_000_000_000;
 
 /// A part of an hour: the rows from a minute up to the next part.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

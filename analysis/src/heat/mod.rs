@@ -403,14 +403,9 @@ impl HeatMap {
     }
 
     fn is_selected(&self, port: &Port<'_>) -> bool {
-        let is_of = |hosts: &Arc<Hosts>| {
-            hosts.contains_node(&port.node)
-                || port
-                    .peer
-                    .as_deref()
-                    .is_some_and(|peer| hosts.contains_node(peer))
-        };
-        self.hosts.as_ref().is_none_or(is_of)
+        self.hosts
+            .as_ref()
+            .is_none_or(|hosts| hosts.contains_end(&port.node, port.peer.as_deref()))
     }
 
     fn row(&mut self, port: &Port<'_>) -> usize {

@@ -40,7 +40,7 @@ pub struct Run<'a> {
     blocked_ns: Option<&'a Integers>,
     times: [Time<'a>; 2],
     rates: [Option<&'a [f64]>; 5],
-    octets: [Option<&'a Integers>; 2],
+    bytes: [Option<&'a Integers>; 2],
     sampler: u64,
 }
 
@@ -52,7 +52,7 @@ pub struct Measured {
     pub ts: u64,
     /// Slot.
     pub slot: u64,
-    /// Number of the sampler. 0 at an edge, where the values are between those of two readings.
+    /// Id of the sampler. 0 at an edge, where the values are between those of two readings.
     pub sampler: u64,
     /// Longest time from the reading of the device to `ts`.
     pub rtt_ns: u64,
@@ -65,8 +65,8 @@ pub struct Measured {
     pub data: [f64; 4],
     /// Share of the time in which the port was blocked, or NaN.
     pub blocked: f64,
-    /// Octets sent and received, if they were read.
-    pub octets: [Option<u64>; 2],
+    /// Bytes sent and received, if they were read.
+    pub bytes: [Option<u64>; 2],
 }
 
 impl Measured {
@@ -76,7 +76,7 @@ impl Measured {
         let (rtt_ns, sampler) = if port.is_edge {
             (u64::MAX, 0)
         } else {
-            (port.rtt_ns, number_of(&port.sampler))
+            (port.rtt_ns, id_of(&port.sampler))
         };
         let data = [
             port.xmit_gbps,
@@ -93,7 +93,7 @@ impl Measured {
             times: [port.time, port.blocked_time],
             data: data.map(|rate| rate.unwrap_or(f64::NAN)),
             blocked: port.xmit_blocked.unwrap_or(f64::NAN),
-            octets: DATA_COUNTERS.map(|name| port.counter(name)),
+            bytes: DATA_COUNTERS.map(|name| port.counter(name)),
         }
     }
 
@@ -103,14 +103,14 @@ impl Measured {
     }
 }
 
-/// Returns a number that stands for the name of a sampler.
-fn number_of(sampler: &str) -> u64 {
+/// Returns an id for the name of a sampler: its hash.
+fn id_of(sampler: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     sampler.hash(&mut hasher);
     hasher.finish()
 }
 
-/// The counters of octets: sent and received.
+/// The byte counters: sent and received.
 pub const DATA_COUNTERS: [&str; 2] = ["port_xmit_data_bytes", "port_rcv_data_bytes"];
 
 /// The fields of [`Measured::data`] and [`Measured::blocked`].
@@ -318,8 +318,8 @@ impl<'a> Run<'a> {
             blocked_ns,
             times,
             rates,
-            octets: DATA_COUNTERS.map(|name| of.integers(name)),
-            sampler: number_of(&port.sampler),
+            bytes: DATA_COUNTERS.map(|name| of.integers(name)),
+            sampler: id_of(&port.sampler),
         };
         let ends = run.check(selection)?;
         Some((run, ends))
@@ -455,7 +455,7 @@ impl<'a> Run<'a> {
                 times: [MeasuredOver::Data, MeasuredOver::Blocked].map(|over| self.time(row, over)),
                 data: [a, b, c, d],
                 blocked,
-                octets: self.octets.map(|column| column?.get(row)),
+                bytes: self.bytes.map(|column| column?.get(row)),
             }
         })
     }

@@ -304,7 +304,7 @@ mod tests {
             for (dt_ns, gap_ns, gbps) in records {
                 ts += gap_ns + dt_ns;
                 let times = [Some(dt_ns), (gap_ns > SECOND / 2).then_some(dt_ns + gap_ns)].map(|dt_ns| Interval::ending_at(ts, dt_ns));
-                let rates = Measured { ts, slot: 0, sampler: 1, rtt_ns: 0, lengths_ns: (None, None), times, data: [gbps, 0.0, gbps / 100.0, f64::NAN], blocked: gbps / 200.0, octets: [None; 2] };
+                let rates = Measured { ts, slot: 0, sampler: 1, rtt_ns: 0, lengths_ns: (None, None), times, data: [gbps, 0.0, gbps / 100.0, f64::NAN], blocked: gbps / 200.0, bytes: [None; 2] };
                 single.add_rates(&rates);
                 run.add(&rates);
                 prop_assert_eq!(format!("{single:?}"), format!("{run:?}"));

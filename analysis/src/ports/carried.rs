@@ -171,7 +171,7 @@ impl Carried {
             ts,
             sampler,
             rtt_ns,
-            octets: values,
+            bytes: values,
             times: [rated, blocked],
             data: [xmit, rcv, ..],
             ..

@@ -46,7 +46,7 @@ impl Checkpoints {
         let Measured {
             slot, ts, rtt_ns, ..
         } = *measured;
-        if let ([false, false], [Some(xmit), Some(rcv)]) = (stated.full, measured.octets) {
+        if let ([false, false], [Some(xmit), Some(rcv)]) = (stated.full, measured.bytes) {
             self.put(Checkpoint {
                 slot,
                 ts,

@@ -9,10 +9,9 @@ use ibnet::topology::{DeviceId, Fabric};
 use ibnet_analysis::hosts::Hosts;
 use ibnet_analysis::job::run::JobRun;
 use ibnet_record::hostlist;
+use ibnet_record::minute::MINUTE_NS;
 
 use crate::jobs::source::Simulated;
-
-const MINUTE_NS: u64 = 60_000_000_000;
 
 /// Lengths of jobs in minutes. Each group of hosts takes the next one.
 const LENGTHS: [u64; 5] = [7, 3, 12, 5, 25];
