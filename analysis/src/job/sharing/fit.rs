@@ -8,13 +8,13 @@
 //! than a bin. The fit alternates between two steps:
 //!
 //! 1. In each bin, iterative proportional fitting scales the pairs until their sums agree with the
-//!    measured rates of hosts and links. Of all traffic matrices that agree, it finds the one that is
-//!    closest to the *prior* (in Kullback-Leibler divergence). The prior is the weighted geometric
-//!    mean of `affinity x sent x received` and of the mean of the two neighbour bins
-//!    ([`CONTINUITY`]). Source: Zhang, Roughan, Duffield and Greenberg, "Fast accurate computation of
-//!    large-scale IP traffic matrices from link loads", SIGMETRICS 2003.
-//! 2. The affinity of a pair becomes its traffic over all bins, divided by `sent x received` over all
-//!    bins. This is the maximization step of the Poisson model of Vardi, "Network tomography",
+//!    measured rates of hosts and links. Of all traffic matrices that agree, it finds the one that
+//!    is closest to the *prior* (in Kullback-Leibler divergence). The prior is the weighted
+//!    geometric mean of `affinity x sent x received` and of the mean of the two neighbour bins
+//!    ([`CONTINUITY`]). Source: Zhang, Roughan, Duffield and Greenberg, "Fast accurate computation
+//!    of large-scale IP traffic matrices from link loads", SIGMETRICS 2003.
+//! 2. The affinity of a pair becomes its traffic over all bins, divided by `sent x received` over
+//!    all bins. This is the maximization step of the Poisson model of Vardi, "Network tomography",
 //!    Journal of the American Statistical Association, 1996, with known rates of the hosts. The
 //!    exponent [`SPARSITY`] prefers few pairs with much traffic to many pairs with little.
 //!
