@@ -1,0 +1,265 @@
+//! The truth about each slot: which queues were full, who waited for them, and which jobs caused
+//! and suffered it.
+//!
+//! All of it comes from the queues and credits of the model. Nothing here reads a counter or the
+//! rate of a port.
+//!
+//! At equal distances in time, each port that waits is followed to its *root*. The buffer that
+//! gives it no credit is full; most packets in it wait for one output port. If this output waits
+//! for credits too, the search goes on there. Otherwise it is the root: packets queue before it,
+//! although it sends. A port that waits for a host is a root, because the host takes too few
+//! packets out of its buffer.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ibnet_record::types::{Guid, NodeKind};
+use serde::{Deserialize, Serialize};
+
+use crate::fabric::Fabric;
+use crate::network::Network;
+
+/// A port waits in a slot if it had packets and no credits for more than this share of the slot.
+pub const WAITS: f64 = 0.1;
+
+/// A port is a root in a slot if waiting ports waited for it for more than this many slots in sum.
+pub const ROOT: f64 = 0.1;
+
+/// A job causes a root if it sent more than this share of the packets that queued before it.
+pub const CAUSES: f64 = 0.1;
+
+/// A job suffers in a slot if its iterations took more than this many times as long as alone, and
+/// some of its packets waited for a root in more than the share [`WAITS`] of the slot.
+pub const SUFFERS: f64 = 1.25;
+
+/// Why a port is a root.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cause {
+    /// More packets come than the link can send.
+    Full,
+    /// The host at its end takes too few packets.
+    SlowHost,
+}
+
+/// The truth about one slot.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct SlotTruth {
+    /// Number of the slot, as in the records.
+    pub slot: u64,
+    /// The roots, the one with most waiting ports first.
+    pub roots: Vec<RootTruth>,
+    /// The ports that waited.
+    pub waiting: Vec<WaitingTruth>,
+    /// The jobs that ran.
+    pub jobs: Vec<JobTruth>,
+}
+
+/// A root.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct RootTruth {
+    /// Device of the port.
+    pub guid: Guid,
+    /// Number of the port.
+    pub port: u8,
+    /// Why it is a root.
+    pub cause: Cause,
+    /// For how many slots, in sum, ports waited for it.
+    pub waited: f64,
+    /// Shares of the jobs in the packets that queued before it.
+    pub jobs: BTreeMap<String, f64>,
+}
+
+/// A port that waited.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct WaitingTruth {
+    /// Device of the port.
+    pub guid: Guid,
+    /// Number of the port.
+    pub port: u8,
+    /// Share of the slot.
+    pub share: f64,
+}
+
+/// What happened to a job.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct JobTruth {
+    /// Its name.
+    pub name: String,
+    /// Duration of its iterations, as a multiple of the duration if it runs alone.
+    pub slowdown: f64,
+    /// Whether it caused a root.
+    pub causes: bool,
+    /// Whether it suffered, and caused no root.
+    pub victim: bool,
+}
+
+/// What the queues say about a job in a slot.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct JobInSlot {
+    /// Whether it caused a root.
+    pub causes: bool,
+    /// Whether its packets waited for a root.
+    pub waits: bool,
+}
+
+impl JobInSlot {
+    /// Returns the label, once the slowdown is known.
+    pub fn label(self, name: &str, slowdown: f64) -> JobTruth {
+        let Self { causes, waits } = self;
+        let victim = slowdown > SUFFERS && waits && !causes;
+        JobTruth {
+            name: name.to_owned(),
+            slowdown,
+            causes,
+            victim,
+        }
+    }
+}
+
+/// Follows waiting ports to their roots.
+#[derive(Default)]
+pub struct Observer {
+    samples: u32,
+    waits: BTreeMap<usize, u32>,
+    /// For each root and port: the number of samples in which the port waited for it.
+    blamed: BTreeMap<(usize, usize), u32>,
+    /// Packets that queued before each root, by job.
+    queued: BTreeMap<usize, BTreeMap<u16, u32>>,
+    /// For each root and job: the number of samples in which packets of the job waited for it.
+    held: BTreeMap<(usize, u16), u32>,
+}
+
+impl Observer {
+    /// Looks at all ports.
+    pub fn sample(&mut self, fabric: &Fabric, network: &Network<'_>) {
+        self.samples += 1;
+        let mut held = BTreeSet::new();
+        for port in (0..fabric.ports.len()).filter(|port| network.waits(*port)) {
+            *self.waits.entry(port).or_default() += 1;
+            if let Some(lane) = network.lanes_without_credit(port).next() {
+                let root = root_of(fabric, network, port, lane);
+                let count = self.blamed.entry((root, port)).or_default();
+                *count += 1;
+                // Once for each sample and waiting port: a root weighs as much as it hurts.
+                let queued = self.queued.entry(root).or_default();
+                network.for_each_waiting(root, |packet| {
+                    *queued.entry(packet.job).or_default() += 1;
+                });
+                network.for_each_waiting(port, |packet| {
+                    held.insert((root, packet.job));
+                });
+            }
+        }
+        for pair in held {
+            *self.held.entry(pair).or_default() += 1;
+        }
+    }
+
+    /// Ends a slot. Returns the truth about it, still without its jobs, and what happened to each
+    /// of the jobs, which have these names.
+    pub fn finish(
+        &mut self,
+        slot: u64,
+        fabric: &Fabric,
+        names: &[String],
+    ) -> (SlotTruth, Vec<JobInSlot>) {
+        let Self {
+            samples,
+            waits,
+            blamed,
+            queued,
+            held,
+        } = std::mem::take(self);
+        let share = |count: u32| f64::from(count) / f64::from(samples.max(1));
+        let label = |port: usize| {
+            let node = &fabric.nodes[fabric.ports[port].node];
+            (
+                node.guid,
+                u8::try_from(fabric.index_at_node(port) + 1).unwrap_or(u8::MAX),
+            )
+        };
+        let is_waiting = |port: &usize| waits.get(port).is_some_and(|count| share(*count) > WAITS);
+        let mut waited = BTreeMap::<usize, f64>::new();
+        for ((root, _), count) in blamed.iter().filter(|((_, port), _)| is_waiting(port)) {
+            *waited.entry(*root).or_default() += share(*count);
+        }
+        let mut roots = Vec::new();
+        let mut jobs = vec![JobInSlot::default(); names.len()];
+        for (root, waited) in waited.into_iter().filter(|(_, waited)| *waited > ROOT) {
+            let (guid, port) = label(root);
+            let peer = fabric.ports[fabric.ports[root].peer].node;
+            let is_slow = fabric.nodes[peer].kind != NodeKind::Switch && waits.contains_key(&root);
+            for ((_, job), count) in held.range((root, 0)..=(root, u16::MAX)) {
+                if let Some(job) = jobs.get_mut(usize::from(*job)) {
+                    job.waits |= share(*count) > WAITS;
+                }
+            }
+            let counts = &queued[&root];
+            let all = counts.values().sum::<u32>().max(1);
+            let mut parts = BTreeMap::new();
+            for (job, count) in counts {
+                let part = f64::from(*count) / f64::from(all);
+                if let Some(name) = names.get(usize::from(*job)) {
+                    jobs[usize::from(*job)].causes |= part > CAUSES;
+                    parts.insert(name.clone(), part);
+                }
+            }
+            let cause = if is_slow {
+                Cause::SlowHost
+            } else {
+                Cause::Full
+            };
+            roots.push(RootTruth {
+                guid,
+                port,
+                cause,
+                waited,
+                jobs: parts,
+            });
+        }
+        roots.sort_by(|a, b| b.waited.total_cmp(&a.waited));
+        let waiting = waits
+            .iter()
+            .filter(|(port, _)| is_waiting(port))
+            .map(|(port, count)| {
+                let (guid, port) = label(*port);
+                WaitingTruth {
+                    guid,
+                    port,
+                    share: share(*count),
+                }
+            });
+        let truth = SlotTruth {
+            slot,
+            waiting: waiting.collect(),
+            jobs: Vec::new(),
+            roots,
+        };
+        (truth, jobs)
+    }
+}
+
+/// Returns the root for which a port waits in a lane.
+fn root_of(fabric: &Fabric, network: &Network<'_>, port: usize, lane: usize) -> usize {
+    let mut at = port;
+    // A cycle of waiting ports has no root; the search ends where it has seen every port.
+    for _ in 0..fabric.ports.len() {
+        let input = fabric.ports[at].peer;
+        if fabric.nodes[fabric.ports[input].node].kind != NodeKind::Switch {
+            return at;
+        }
+        // With equal numbers, the port with the smaller index.
+        let most = network
+            .buffered(input, lane)
+            .max_by_key(|(output, count)| (*count, usize::MAX - output));
+        let Some((output, _)) = most else { return at };
+        at = output;
+        if !network
+            .lanes_without_credit(output)
+            .any(|blocked| blocked == lane)
+        {
+            return at;
+        }
+    }
+    at
+}
