@@ -11,6 +11,7 @@
 //! packets out of its buffer.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use ibnet_record::types::{Guid, NodeKind};
 use serde::{Deserialize, Serialize};
@@ -44,8 +45,10 @@ pub enum Cause {
 /// The truth about one slot.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct SlotTruth {
-    /// Number of the slot, as in the records.
-    pub slot: u64,
+    /// Begin of the slot, in nanoseconds since 1970.
+    pub from: u64,
+    /// End of the slot, in nanoseconds since 1970.
+    pub to: u64,
     /// The roots, the one with most waiting ports first.
     pub roots: Vec<RootTruth>,
     /// The ports that waited.
@@ -155,11 +158,11 @@ impl Observer {
         }
     }
 
-    /// Ends a slot. Returns the truth about it, still without its jobs, and what happened to each
+    /// Ends a slot that had this time. Returns the truth about it, still without its jobs, and what happened to each
     /// of the jobs, which have these names.
     pub fn finish(
         &mut self,
-        slot: u64,
+        time: Range<u64>,
         fabric: &Fabric,
         names: &[String],
     ) -> (SlotTruth, Vec<JobInSlot>) {
@@ -230,7 +233,8 @@ impl Observer {
                 }
             });
         let truth = SlotTruth {
-            slot,
+            from: time.start,
+            to: time.end,
             waiting: waiting.collect(),
             jobs: Vec::new(),
             roots,

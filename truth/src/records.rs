@@ -56,9 +56,9 @@ pub struct Sampler<W> {
     last: Vec<Option<(u64, Totals)>>,
 }
 
-/// Returns the number of the slot whose first reading comes at this tick.
-pub fn slot_number(tick: u64, slot: u64) -> u64 {
-    (EPOCH * SECOND + tick) / slot
+/// Returns the time of a tick of the model, in nanoseconds since 1970.
+pub fn time_of(tick: u64) -> u64 {
+    EPOCH * 1_000_000_000 + nanoseconds(tick)
 }
 
 fn nanoseconds(ticks: u64) -> u64 {
@@ -112,8 +112,8 @@ impl<W: Write> Sampler<W> {
         ]);
         let empty = Counters([("port_xmit_data_bytes", 0); 3]);
         let mut record = PortFields::<Cow<'_, str>, _>::without_values(empty);
-        record.ts = nanoseconds(EPOCH * SECOND + now);
-        record.slot = slot_number(now, self.slot);
+        record.ts = time_of(now);
+        record.slot = (EPOCH * SECOND + now) / self.slot;
         record.sampler = "model".into();
         (record.guid, record.port, record.node) = (at.guid, number(port), at.name.as_str().into());
         record.lid = Lid(u16::try_from(fabric.ports[port].node + 1).unwrap_or(u16::MAX));

@@ -7,7 +7,7 @@ use fastrand::Rng;
 use crate::fabric::{Fabric, FatTree, Host};
 use crate::labels::{Observer, SlotTruth};
 use crate::network::{PACKET, Queueing, Settings};
-use crate::records::{SECOND, Sampler, slot_number};
+use crate::records::{SECOND, Sampler, time_of};
 use crate::traffic::{Background, Job, Pattern, Run, Traffic};
 
 /// The fabric of all scenarios: 336 hosts in three tiers, with three cables to the spine switches
@@ -72,11 +72,13 @@ impl Scenario {
     pub fn traffic(self, seed: u64) -> Traffic {
         let mut places = Places::new(seed);
         let mut traffic = Traffic::default();
+        let mut random = Rng::with_seed(seed);
         for (name, hosts) in [("solver", 64), ("climate", 48), ("genome", 32)] {
             let pattern = Pattern::Shift;
             let (packets, compute) = (30, SECOND * 3 / 50);
             let hosts = places.take(hosts);
-            let (name, span) = (name.to_owned(), 0..LENGTH);
+            // Not all at once, and not in step.
+            let (name, span) = (name.to_owned(), random.u64(0..SECOND / 10)..LENGTH);
             traffic.jobs.push(Job {
                 name,
                 hosts,
@@ -202,7 +204,7 @@ pub struct Conditions {
     pub loss: f64,
 }
 
-/// Runs a scenario. Writes the records, and returns the truth about each slot.
+/// Runs a scenario. Writes the records, and returns the truth about each second.
 ///
 /// # Errors
 /// Returns the errors of the output.
@@ -229,18 +231,17 @@ pub fn run(
     let mut run = Run::new(&fabric, settings, &traffic, seed);
     let mut sampler = Sampler::new(output, &fabric, slot, loss, seed);
     let (mut observer, mut truth) = (Observer::default(), Vec::new());
-    // The readings at the start of slot n + 1 describe what happened in slot n, so the labels of
-    // that time have the number of the records.
-    for begin in (0..LENGTH).step_by(slot as usize) {
+    for second in (0..LENGTH).step_by(SECOND as usize) {
         let step = SECOND / SAMPLES;
-        let looks = (begin + step / 2..begin + slot)
+        let end = second + SECOND;
+        let looks = (second + step / 2..end)
             .step_by(step as usize)
             .map(|at| (at, None));
-        let readings = sampler
-            .plan(begin, &fabric)
-            .into_iter()
-            .map(|(at, node)| (at, Some(node)));
-        let mut times: Vec<_> = looks.chain(readings).collect();
+        let mut times: Vec<_> = looks.collect();
+        for begin in (second..end).step_by(slot as usize) {
+            let readings = sampler.plan(begin, &fabric);
+            times.extend(readings.into_iter().map(|(at, node)| (at, Some(node))));
+        }
         times.sort_unstable();
         for (at, node) in times {
             run.run_until(at);
@@ -249,19 +250,21 @@ pub fn run(
                 None => observer.sample(&fabric, &run.network),
             }
         }
-        let end = begin + slot;
         run.run_until(end);
-        truth.push(observer.finish(slot_number(end, slot), &fabric, &names));
+        truth.push(observer.finish(time_of(second)..time_of(end), &fabric, &names));
     }
     // The duration of an iteration is known after its end.
-    let slots = truth.into_iter().zip((0..).step_by(slot as usize));
+    let slots = truth.into_iter().zip((0..).step_by(SECOND as usize));
     let slots = slots.map(|((mut truth, in_slot), begin)| {
         let jobs = in_slot
             .iter()
             .zip(&names)
             .enumerate()
             .filter_map(|(job, (what, name))| {
-                Some(what.label(name, run.duration(job, begin..begin + slot)? / alone[job]?))
+                Some(what.label(
+                    name,
+                    run.duration(job, begin..begin + SECOND)? / alone[job]?,
+                ))
             });
         truth.jobs = jobs.collect();
         truth
