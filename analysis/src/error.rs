@@ -87,6 +87,24 @@ pub enum AnalysisError {
         /// The syntax error.
         why: String,
     },
+    /// A line of a truth file that is not the truth about a second.
+    #[error("cannot read {}:{line}: {source}", Printable(name))]
+    #[diagnostic(help("give a file NAME.truth.jsonl that `ibnet-truth` wrote"))]
+    Truth {
+        /// Name of the file.
+        name: String,
+        /// Number of the line.
+        line: usize,
+        /// The error of its syntax.
+        source: serde_json::Error,
+    },
+    /// Records of a time that is too long for a comparison with the truth.
+    #[error("cannot compare with the truth: the records are evaluated in parts of {seconds} s")]
+    #[diagnostic(help("the truth is known for each second: give at most 64 s (--from, --to)"))]
+    LongTruth {
+        /// Length of a part in seconds.
+        seconds: u64,
+    },
     /// A metric that is in no record, although a counter group has it.
     #[error("cannot show `{}`: no record has this counter", Printable(name))]
     #[diagnostic(help(

@@ -24,6 +24,7 @@ use crate::ports::{PortKey, PortName, PortSummary, with_equal_bins};
 
 mod rows;
 mod search;
+pub mod truth;
 
 pub use rows::{TreeRow, VictimRow};
 
@@ -148,31 +149,9 @@ impl Trees {
             labels,
         };
         let mut trees: BTreeMap<Root, Tree> = BTreeMap::new();
-        let numbers: BTreeSet<u64> = ports
-            .values()
-            .flat_map(|port| port.bins.iter().map(|(number, _)| number))
-            .collect();
-        let mut snapshots = numbers
-            .into_iter()
-            .map(|number| Snapshot::of((number, interval_ns), &ports, devices, limits))
-            .peekable();
-        let mut before: Option<(u64, Explained)> = None;
-        while let Some(mut snapshot) = snapshots.next() {
-            let number = snapshot.number;
-            let own = snapshot.explained.clone();
-            let before_it = before
-                .as_ref()
-                .filter(|(before, _)| before + 1 == number)
-                .map(|(_, explained)| explained);
-            let after_it = snapshots
-                .peek()
-                .filter(|after| after.number == number + 1)
-                .map(|after| &after.explained);
-            snapshot.complete([before_it, after_it]);
-            found.add(&snapshot, &mut trees);
-            before = Some((number, own));
-        }
-        drop(snapshots);
+        for_each_snapshot(&ports, interval_ns, devices, limits, |snapshot| {
+            found.add(snapshot, &mut trees);
+        });
         found.trees = trees.into_values().collect();
         // The sort is stable, so trees of equal weight stay in the order of their GUIDs.
         found
@@ -243,6 +222,40 @@ impl Trees {
     /// Returns whether the port belongs to an HCA.
     pub fn is_host(&self, key: PortKey) -> bool {
         self.labels.get(&key).is_some_and(|label| label.is_host)
+    }
+}
+
+/// Searches each interval for roots, in the order of time. The ports have bins of equal length.
+fn for_each_snapshot(
+    ports: &BTreeMap<PortKey, PortSummary>,
+    interval_ns: u64,
+    devices: &Devices,
+    limits: Limits,
+    mut each: impl FnMut(&Snapshot),
+) {
+    let numbers: BTreeSet<u64> = ports
+        .values()
+        .flat_map(|port| port.bins.iter().map(|(number, _)| number))
+        .collect();
+    let mut snapshots = numbers
+        .into_iter()
+        .map(|number| Snapshot::of((number, interval_ns), ports, devices, limits))
+        .peekable();
+    let mut before: Option<(u64, Explained)> = None;
+    while let Some(mut snapshot) = snapshots.next() {
+        let number = snapshot.number;
+        let own = snapshot.explained.clone();
+        let before_it = before
+            .as_ref()
+            .filter(|(before, _)| before + 1 == number)
+            .map(|(_, explained)| explained);
+        let after_it = snapshots
+            .peek()
+            .filter(|after| after.number == number + 1)
+            .map(|after| &after.explained);
+        snapshot.complete([before_it, after_it]);
+        each(&snapshot);
+        before = Some((number, own));
     }
 }
 

@@ -226,6 +226,16 @@ impl Snapshot {
             .filter(|key| !self.explained.contains_key(key))
     }
 
+    /// Returns the waiting ports.
+    pub(super) fn waiting(&self) -> impl Iterator<Item = PortKey> {
+        self.waiting.values().flatten().copied()
+    }
+
+    /// Returns the loads of all ports.
+    pub(super) fn loads(&self) -> impl Iterator<Item = (PortKey, PortLoad)> {
+        self.loads.iter().map(|(key, load)| (*key, *load))
+    }
+
     /// Returns whether any port waits.
     pub(super) fn is_congested(&self) -> bool {
         !self.waiting.is_empty()

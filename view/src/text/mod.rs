@@ -12,6 +12,7 @@ pub mod sharing;
 pub mod sweeps;
 mod table;
 pub mod trees;
+pub mod truth;
 
 /// Formats a share in percent, or a dash for an unknown one.
 pub(crate) fn percent(share: Option<f64>) -> String {
