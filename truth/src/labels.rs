@@ -8,7 +8,11 @@
 //! gives it no credit is full; most packets in it wait for one output port. If this output waits
 //! for credits too, the search goes on there. Otherwise it is the root: packets queue before it,
 //! although it sends. A port that waits for a host is a root, because the host takes too few
-//! packets out of its buffer.
+//! packets out of its buffer. This is the difference between a root and a victim in the congestion
+//! control of InfiniBand (IBA vol. 1, annex A10): both have a queue, and only the root has credits.
+//!
+//! Credits come and go with each packet. A port that waited for others in a good part of a second
+//! is no root of this second: what waits for it waits for its roots.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -18,18 +22,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::fabric::Fabric;
 use crate::network::Network;
+use crate::records::NANOSECONDS_PER_TICK;
 
-/// A port waits in a slot if it had packets and no credits for more than this share of the slot.
+/// A port waits in a slot if it had packets and no credits for more than this share of the slot. A
+/// port is a root in a slot if another one waited for it for more than this share.
 pub const WAITS: f64 = 0.1;
-
-/// A port is a root in a slot if waiting ports waited for it for more than this many slots in sum.
-pub const ROOT: f64 = 0.1;
 
 /// A job causes a root if it sent more than this share of the packets that queued before it.
 pub const CAUSES: f64 = 0.1;
 
 /// A job suffers in a slot if its iterations took more than this many times as long as alone, and
-/// some of its packets waited for a root in more than the share [`WAITS`] of the slot.
+/// some of its packets were at ports without credits in more than the share [`WAITS`] of the slot.
 pub const SUFFERS: f64 = 1.25;
 
 /// Why a port is a root.
@@ -101,7 +104,7 @@ pub struct JobTruth {
 pub struct JobInSlot {
     /// Whether it caused a root.
     pub causes: bool,
-    /// Whether its packets waited for a root.
+    /// Whether its packets waited, while there was a root.
     pub waits: bool,
 }
 
@@ -123,13 +126,14 @@ impl JobInSlot {
 #[derive(Default)]
 pub struct Observer {
     samples: u32,
-    waits: BTreeMap<usize, u32>,
+    /// Ticks for which each port had waited when the slot began.
+    waited: Vec<u64>,
     /// For each root and port: the number of samples in which the port waited for it.
     blamed: BTreeMap<(usize, usize), u32>,
     /// Packets that queued before each root, by job.
     queued: BTreeMap<usize, BTreeMap<u16, u32>>,
-    /// For each root and job: the number of samples in which packets of the job waited for it.
-    held: BTreeMap<(usize, u16), u32>,
+    /// For each job: the number of samples in which its packets were at ports without credits.
+    held: BTreeMap<u16, u32>,
 }
 
 impl Observer {
@@ -138,7 +142,6 @@ impl Observer {
         self.samples += 1;
         let mut held = BTreeSet::new();
         for port in (0..fabric.ports.len()).filter(|port| network.waits(*port)) {
-            *self.waits.entry(port).or_default() += 1;
             if let Some(lane) = network.lanes_without_credit(port).next() {
                 let root = root_of(fabric, network, port, lane);
                 let count = self.blamed.entry((root, port)).or_default();
@@ -149,30 +152,44 @@ impl Observer {
                     *queued.entry(packet.job).or_default() += 1;
                 });
                 network.for_each_waiting(port, |packet| {
-                    held.insert((root, packet.job));
+                    held.insert(packet.job);
                 });
             }
         }
-        for pair in held {
-            *self.held.entry(pair).or_default() += 1;
+        for job in held {
+            *self.held.entry(job).or_default() += 1;
         }
     }
 
-    /// Ends a slot that had this time. Returns the truth about it, still without its jobs, and what happened to each
-    /// of the jobs, which have these names.
+    /// Ends a slot that had this time. Returns the truth about it, still without its jobs, and what
+    /// happened to each of the jobs, which have these names.
     pub fn finish(
         &mut self,
         time: Range<u64>,
         fabric: &Fabric,
+        network: &Network<'_>,
         names: &[String],
     ) -> (SlotTruth, Vec<JobInSlot>) {
+        let waited = (0..fabric.ports.len())
+            .map(|port| network.totals(port).waited)
+            .collect();
+        let next = Self {
+            waited,
+            ..Self::default()
+        };
         let Self {
             samples,
-            waits,
+            waited: before,
             blamed,
             queued,
             held,
-        } = std::mem::take(self);
+        } = std::mem::replace(self, next);
+        let ticks = (time.end - time.start) / NANOSECONDS_PER_TICK;
+        let waits = self.waited.iter().enumerate().map(|(port, waited)| {
+            let before = before.get(port).unwrap_or(&0);
+            (waited - before) as f64 / ticks as f64
+        });
+        let waits: Vec<_> = waits.collect();
         let share = |count: u32| f64::from(count) / f64::from(samples.max(1));
         let label = |port: usize| {
             let node = &fabric.nodes[fabric.ports[port].node];
@@ -181,22 +198,33 @@ impl Observer {
                 u8::try_from(fabric.index_at_node(port) + 1).unwrap_or(u8::MAX),
             )
         };
-        let is_waiting = |port: &usize| waits.get(port).is_some_and(|count| share(*count) > WAITS);
-        let mut waited = BTreeMap::<usize, f64>::new();
-        for ((root, _), count) in blamed.iter().filter(|((_, port), _)| is_waiting(port)) {
-            *waited.entry(*root).or_default() += share(*count);
+        let is_waiting = |port: &usize| waits[*port] > WAITS;
+        let mut waited = BTreeMap::<usize, BTreeMap<usize, f64>>::new();
+        for ((root, port), count) in blamed.iter().filter(|((_, port), _)| is_waiting(port)) {
+            *waited.entry(*root).or_default().entry(*port).or_default() += share(*count);
+        }
+        let is_victim = |port: &usize| is_waiting(port) && !blamed.contains_key(&(*port, *port));
+        while let Some(victim) = waited.keys().copied().find(is_victim) {
+            let own: Vec<_> = waited
+                .iter()
+                .filter_map(|(root, ports)| Some((*root, *ports.get(&victim)?)))
+                .collect();
+            let all: f64 = own.iter().map(|(_, share)| share).sum();
+            for (port, share) in waited.remove(&victim).unwrap_or_default() {
+                for (root, part) in own.iter().filter(|(root, _)| *root != victim) {
+                    *waited.entry(*root).or_default().entry(port).or_default() +=
+                        share * part / all;
+                }
+            }
         }
         let mut roots = Vec::new();
         let mut jobs = vec![JobInSlot::default(); names.len()];
-        for (root, waited) in waited.into_iter().filter(|(_, waited)| *waited > ROOT) {
+        let is_root = |ports: &BTreeMap<usize, f64>| ports.values().any(|share| *share > WAITS);
+        for (root, ports) in waited.into_iter().filter(|(_, ports)| is_root(ports)) {
+            let waited = ports.values().sum();
             let (guid, port) = label(root);
             let peer = fabric.ports[fabric.ports[root].peer].node;
-            let is_slow = fabric.nodes[peer].kind != NodeKind::Switch && waits.contains_key(&root);
-            for ((_, job), count) in held.range((root, 0)..=(root, u16::MAX)) {
-                if let Some(job) = jobs.get_mut(usize::from(*job)) {
-                    job.waits |= share(*count) > WAITS;
-                }
-            }
+            let is_slow = fabric.nodes[peer].kind != NodeKind::Switch && is_waiting(&root);
             let counts = &queued[&root];
             let all = counts.values().sum::<u32>().max(1);
             let mut parts = BTreeMap::new();
@@ -220,18 +248,17 @@ impl Observer {
                 jobs: parts,
             });
         }
-        roots.sort_by(|a, b| b.waited.total_cmp(&a.waited));
-        let waiting = waits
-            .iter()
-            .filter(|(port, _)| is_waiting(port))
-            .map(|(port, count)| {
-                let (guid, port) = label(*port);
-                WaitingTruth {
-                    guid,
-                    port,
-                    share: share(*count),
-                }
-            });
+        for (job, _) in held.iter().filter(|(_, count)| share(**count) > WAITS) {
+            if let Some(job) = jobs.get_mut(usize::from(*job)) {
+                job.waits = !roots.is_empty();
+            }
+        }
+        roots.sort_by(|a: &RootTruth, b| b.waited.total_cmp(&a.waited));
+        let waiting = (0..waits.len()).filter(is_waiting).map(|port| {
+            let share = waits[port];
+            let (guid, port) = label(port);
+            WaitingTruth { guid, port, share }
+        });
         let truth = SlotTruth {
             from: time.start,
             to: time.end,

@@ -21,6 +21,9 @@ pub const PACKETS_PER_SECOND: u64 = 2000;
 /// Ticks of a second.
 pub const SECOND: u64 = PACKETS_PER_SECOND * PACKET;
 
+/// Nanoseconds of a tick.
+pub const NANOSECONDS_PER_TICK: u64 = 1_000_000_000 / SECOND;
+
 /// Start of the recording: 2026-01-01 00:00 UTC, in seconds since 1970.
 const EPOCH: u64 = 1_767_225_600;
 
@@ -62,7 +65,7 @@ pub fn time_of(tick: u64) -> u64 {
 }
 
 fn nanoseconds(ticks: u64) -> u64 {
-    ticks * (1_000_000_000 / SECOND)
+    ticks * NANOSECONDS_PER_TICK
 }
 
 impl<W: Write> Sampler<W> {

@@ -10,8 +10,8 @@ use crate::network::{PACKET, Queueing, Settings};
 use crate::records::{SECOND, Sampler, time_of};
 use crate::traffic::{Background, Job, Pattern, Run, Traffic};
 
-/// The fabric of all scenarios: 336 hosts in three tiers, with three cables to the spine switches
-/// for five hosts of a leaf switch.
+/// The fabric of all scenarios: 336 hosts in three tiers. Each leaf switch has twelve hosts and
+/// eight cables to spine switches.
 pub const FABRIC: FatTree = FatTree {
     pods: 4,
     leaves: 7,
@@ -251,7 +251,7 @@ pub fn run(
             }
         }
         run.run_until(end);
-        truth.push(observer.finish(time_of(second)..time_of(end), &fabric, &names));
+        truth.push(observer.finish(time_of(second)..time_of(end), &fabric, &run.network, &names));
     }
     // The duration of an iteration is known after its end.
     let slots = truth.into_iter().zip((0..).step_by(SECOND as usize));
