@@ -11,8 +11,8 @@
 //! packets out of its buffer. This is the difference between a root and a victim in the congestion
 //! control of InfiniBand (IBA vol. 1, annex A10): both have a queue, and only the root has credits.
 //!
-//! Credits come and go with each packet. A port that waited for others in a good part of a second
-//! is no root of this second: what waits for it waits for its roots.
+//! Credits come and go with each packet. A port that waited for others in a good part of a *window*
+//! of 50 ms is no root in this window: what waits for it waits for its roots.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -22,7 +22,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::fabric::Fabric;
 use crate::network::Network;
-use crate::records::NANOSECONDS_PER_TICK;
 
 /// A port waits in a slot if it had packets and no credits for more than this share of the slot. A
 /// port is a root in a slot if another one waited for it for more than this share.
@@ -122,18 +121,45 @@ impl JobInSlot {
     }
 }
 
+/// Samples of a window.
+const WINDOW: u32 = 25;
+
 /// Follows waiting ports to their roots.
 #[derive(Default)]
 pub struct Observer {
     samples: u32,
-    /// Ticks for which each port had waited when the slot began.
-    waited: Vec<u64>,
-    /// For each root and port: the number of samples in which the port waited for it.
-    blamed: BTreeMap<(usize, usize), u32>,
+    slot: Waits,
+    window: Waits,
+    /// For each root and port: the number of samples in which the port waited for it, in the
+    /// window.
+    blamed: BTreeMap<(usize, usize), f64>,
+    /// The same in the windows of the slot that have ended.
+    waited: BTreeMap<usize, BTreeMap<usize, f64>>,
     /// Packets that queued before each root, by job.
     queued: BTreeMap<usize, BTreeMap<u16, u32>>,
     /// For each job: the number of samples in which its packets were at ports without credits.
     held: BTreeMap<u16, u32>,
+}
+
+/// For how long each port waits.
+#[derive(Default)]
+struct Waits {
+    begin: u64,
+    /// Ticks for which each port had waited at the begin.
+    before: Vec<u64>,
+}
+
+impl Waits {
+    /// Returns the share of the time since the begin in which each port waited, and begins again.
+    fn restart(&mut self, network: &Network<'_>) -> Vec<f64> {
+        let now: Vec<_> = network.all_totals().map(|totals| totals.waited).collect();
+        self.before.resize(now.len(), 0);
+        let ticks = network.now() - std::mem::replace(&mut self.begin, network.now());
+        let before = std::mem::replace(&mut self.before, now);
+        let both = self.before.iter().zip(before);
+        both.map(|(now, before)| (now - before) as f64 / ticks.max(1) as f64)
+            .collect()
+    }
 }
 
 impl Observer {
@@ -144,8 +170,7 @@ impl Observer {
         for port in (0..fabric.ports.len()).filter(|port| network.waits(*port)) {
             if let Some(lane) = network.lanes_without_credit(port).next() {
                 let root = root_of(fabric, network, port, lane);
-                let count = self.blamed.entry((root, port)).or_default();
-                *count += 1;
+                *self.blamed.entry((root, port)).or_default() += 1.0;
                 // Once for each sample and waiting port: a root weighs as much as it hurts.
                 let queued = self.queued.entry(root).or_default();
                 network.for_each_waiting(root, |packet| {
@@ -159,6 +184,44 @@ impl Observer {
         for job in held {
             *self.held.entry(job).or_default() += 1;
         }
+        if self.samples.is_multiple_of(WINDOW) {
+            self.end_window(network);
+        }
+    }
+
+    fn end_window(&mut self, network: &Network<'_>) {
+        let waits = self.window.restart(network);
+        let mut waited = BTreeMap::<usize, BTreeMap<usize, f64>>::new();
+        for ((root, port), count) in std::mem::take(&mut self.blamed) {
+            waited.entry(root).or_default().insert(port, count);
+        }
+        // Each victim is taken out once, so this ends.
+        let victims: Vec<_> = waited
+            .iter()
+            .filter(|(root, ports)| waits[**root] > WAITS && !ports.contains_key(root))
+            .map(|(victim, _)| *victim)
+            .collect();
+        for victim in victims {
+            let own: Vec<_> = waited
+                .iter()
+                .filter_map(|(root, ports)| Some((*root, *ports.get(&victim)?)))
+                .collect();
+            let all: f64 = own.iter().map(|(_, count)| count).sum();
+            if all > 0.0 {
+                for (port, count) in waited.remove(&victim).unwrap_or_default() {
+                    for (root, part) in &own {
+                        *waited.entry(*root).or_default().entry(port).or_default() +=
+                            count * part / all;
+                    }
+                }
+            }
+        }
+        for (root, ports) in waited {
+            let sums = self.waited.entry(root).or_default();
+            for (port, count) in ports {
+                *sums.entry(port).or_default() += count;
+            }
+        }
     }
 
     /// Ends a slot that had this time. Returns the truth about it, still without its jobs, and what
@@ -170,27 +233,12 @@ impl Observer {
         network: &Network<'_>,
         names: &[String],
     ) -> (SlotTruth, Vec<JobInSlot>) {
-        let waited = (0..fabric.ports.len())
-            .map(|port| network.totals(port).waited)
-            .collect();
-        let next = Self {
-            waited,
-            ..Self::default()
-        };
-        let Self {
-            samples,
-            waited: before,
-            blamed,
-            queued,
-            held,
-        } = std::mem::replace(self, next);
-        let ticks = (time.end - time.start) / NANOSECONDS_PER_TICK;
-        let waits = self.waited.iter().enumerate().map(|(port, waited)| {
-            let before = before.get(port).unwrap_or(&0);
-            (waited - before) as f64 / ticks as f64
-        });
-        let waits: Vec<_> = waits.collect();
-        let share = |count: u32| f64::from(count) / f64::from(samples.max(1));
+        let waits = self.slot.restart(network);
+        self.blamed.clear();
+        let samples = f64::from(std::mem::take(&mut self.samples).max(1));
+        let waited = std::mem::take(&mut self.waited);
+        let queued = std::mem::take(&mut self.queued);
+        let held = std::mem::take(&mut self.held);
         let label = |port: usize| {
             let node = &fabric.nodes[fabric.ports[port].node];
             (
@@ -199,29 +247,12 @@ impl Observer {
             )
         };
         let is_waiting = |port: &usize| waits[*port] > WAITS;
-        let mut waited = BTreeMap::<usize, BTreeMap<usize, f64>>::new();
-        for ((root, port), count) in blamed.iter().filter(|((_, port), _)| is_waiting(port)) {
-            *waited.entry(*root).or_default().entry(*port).or_default() += share(*count);
-        }
-        let is_victim = |port: &usize| is_waiting(port) && !blamed.contains_key(&(*port, *port));
-        while let Some(victim) = waited.keys().copied().find(is_victim) {
-            let own: Vec<_> = waited
-                .iter()
-                .filter_map(|(root, ports)| Some((*root, *ports.get(&victim)?)))
-                .collect();
-            let all: f64 = own.iter().map(|(_, share)| share).sum();
-            for (port, share) in waited.remove(&victim).unwrap_or_default() {
-                for (root, part) in own.iter().filter(|(root, _)| *root != victim) {
-                    *waited.entry(*root).or_default().entry(port).or_default() +=
-                        share * part / all;
-                }
-            }
-        }
         let mut roots = Vec::new();
         let mut jobs = vec![JobInSlot::default(); names.len()];
-        let is_root = |ports: &BTreeMap<usize, f64>| ports.values().any(|share| *share > WAITS);
+        let is_root =
+            |ports: &BTreeMap<usize, f64>| ports.values().any(|count| *count > WAITS * samples);
         for (root, ports) in waited.into_iter().filter(|(_, ports)| is_root(ports)) {
-            let waited = ports.values().sum();
+            let waited = ports.values().sum::<f64>() / samples;
             let (guid, port) = label(root);
             let peer = fabric.ports[fabric.ports[root].peer].node;
             let is_slow = fabric.nodes[peer].kind != NodeKind::Switch && is_waiting(&root);
@@ -248,7 +279,10 @@ impl Observer {
                 jobs: parts,
             });
         }
-        for (job, _) in held.iter().filter(|(_, count)| share(**count) > WAITS) {
+        for (job, _) in held
+            .iter()
+            .filter(|(_, count)| f64::from(**count) > WAITS * samples)
+        {
             if let Some(job) = jobs.get_mut(usize::from(*job)) {
                 job.waits = !roots.is_empty();
             }

@@ -181,6 +181,11 @@ impl<'a> Network<'a> {
         }
     }
 
+    /// Returns what each port did until now.
+    pub fn all_totals(&self) -> impl Iterator<Item = Totals> + '_ {
+        (0..self.ports.len()).map(|port| self.totals(port))
+    }
+
     /// Lets a host send a number of equal packets.
     pub fn send(&mut self, from: Host, packet: Packet, packets: u32) {
         let port = self.fabric.port_of(from);

@@ -22,7 +22,7 @@ pub const PACKETS_PER_SECOND: u64 = 2000;
 pub const SECOND: u64 = PACKETS_PER_SECOND * PACKET;
 
 /// Nanoseconds of a tick.
-pub const NANOSECONDS_PER_TICK: u64 = 1_000_000_000 / SECOND;
+const NANOSECONDS_PER_TICK: u64 = 1_000_000_000 / SECOND;
 
 /// Start of the recording: 2026-01-01 00:00 UTC, in seconds since 1970.
 const EPOCH: u64 = 1_767_225_600;

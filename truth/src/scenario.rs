@@ -27,7 +27,7 @@ pub const LENGTH: u64 = 30 * SECOND;
 const STORM: std::ops::Range<u64> = 5 * SECOND..25 * SECOND;
 
 /// Looks at the queues in a second.
-const SAMPLES: u64 = 100;
+const SAMPLES: u64 = 500;
 
 /// What happens in the fabric.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,7 +1,13 @@
 //! Compares the model with published results.
 
-use crate::fabric::{Fabric, Host};
+use ibnet_record::types::Guid;
+
+use crate::fabric::{Fabric, FatTree, Host};
+use crate::labels::{Cause, JobInSlot, Observer, SlotTruth, WaitingTruth};
 use crate::network::{Happened, Network, PACKET, Packet, Queueing, Settings};
+use crate::records::SECOND;
+use crate::scenario::{self, Conditions, Scenario, run};
+use crate::traffic::{Background, Job, Pattern, Run, Traffic};
 
 const PLAIN: Settings = Settings {
     buffer: 8,
@@ -59,4 +65,176 @@ fn head_of_line_blocking_has_the_published_throughput() {
             "{ports} ports: {found}, not {published}"
         );
     }
+}
+
+/// Runs jobs on a fabric for a second, and returns the truth about it.
+fn second(fabric: &Fabric, traffic: &Traffic, settings: Settings) -> (SlotTruth, Vec<JobInSlot>) {
+    let mut run = Run::new(fabric, settings, traffic, 1);
+    let mut observer = Observer::default();
+    let step = SECOND / 500;
+    for at in (step / 2..SECOND).step_by(step as usize) {
+        run.run_until(at);
+        observer.sample(fabric, &run.network);
+    }
+    run.run_until(SECOND);
+    let names: Vec<_> = traffic.jobs.iter().map(|job| job.name.clone()).collect();
+    observer.finish(0..1_000_000_000, fabric, &run.network, &names)
+}
+
+fn job(name: &str, hosts: Vec<Host>, to: Vec<Host>) -> Job {
+    Job {
+        name: name.to_owned(),
+        hosts,
+        pattern: Pattern::Given(to),
+        packets: 50,
+        compute: 0,
+        lane: 0,
+        span: 0..10 * SECOND,
+    }
+}
+
+/// A fat tree with two pods; host `h` is on leaf switch `h / 4`.
+fn small() -> Fabric {
+    Fabric::fat_tree(FatTree {
+        pods: 2,
+        leaves: 2,
+        hosts: 4,
+        spines: 2,
+        cores: 2,
+    })
+}
+
+fn node_of(fabric: &Fabric, guid: Guid) -> &str {
+    let node = fabric.nodes.iter().find(|node| node.guid == guid);
+    &node.expect("a device of the fabric").name
+}
+
+#[test]
+fn the_root_of_an_incast_is_the_port_to_its_target() {
+    let fabric = small();
+    // Hosts 4 to 6 send to host 0, of another leaf switch. Host 7 sends to host 1 by another
+    // spine switch, and waits for nobody.
+    let jobs = vec![
+        job("incast", vec![1, 2, 3, 4, 5, 6], vec![0]),
+        job("other", vec![7], vec![13]),
+    ];
+    let traffic = Traffic {
+        jobs,
+        ..Traffic::default()
+    };
+    let (truth, jobs) = second(&fabric, &traffic, PLAIN);
+    let first = &truth.roots[0];
+    assert_eq!(
+        (node_of(&fabric, first.guid), first.port, first.cause),
+        ("leaf000", 1, Cause::Full),
+        "{truth:?}"
+    );
+    assert_eq!(first.jobs.keys().collect::<Vec<_>>(), ["incast"]);
+    assert!(jobs[0].causes && !jobs[1].causes);
+    let waits = |name: &str| {
+        truth
+            .waiting
+            .iter()
+            .any(|port| node_of(&fabric, port.guid) == name)
+    };
+    assert!(
+        waits("node0002") && waits("node0005") && !waits("node0008"),
+        "{truth:?}"
+    );
+}
+
+#[test]
+fn a_host_that_takes_few_packets_is_the_cause() {
+    let fabric = small();
+    let pair = Job {
+        // More than its host can send in a second.
+        packets: 5000,
+        ..job("pair", vec![4], vec![0])
+    };
+    let traffic = Traffic {
+        jobs: vec![pair],
+        drains: vec![(0, 0, Some(4 * PACKET))],
+        ..Traffic::default()
+    };
+    let (truth, _) = second(&fabric, &traffic, PLAIN);
+    let root = &truth.roots[0];
+    assert_eq!(
+        (node_of(&fabric, root.guid), root.port, root.cause),
+        ("leaf000", 1, Cause::SlowHost),
+        "{truth:?}"
+    );
+    // The whole way waits for the host, three quarters of the time.
+    let share = |port: &WaitingTruth| (port.share - 0.75).abs() < 0.05;
+    assert!(
+        truth.waiting.len() >= 4 && truth.waiting.iter().all(share),
+        "{truth:?}"
+    );
+}
+
+#[test]
+fn adaptive_routes_avoid_a_full_cable() {
+    let fabric = small();
+    // Static routes take the same cable to hosts 8 and 12.
+    let traffic = Traffic {
+        jobs: vec![job("pairs", vec![0, 1], vec![8, 12])],
+        ..Traffic::default()
+    };
+    let (fixed, _) = second(&fabric, &traffic, PLAIN);
+    let adaptive = Settings {
+        adaptive: true,
+        ..PLAIN
+    };
+    let (free, _) = second(&fabric, &traffic, adaptive);
+    assert_eq!(node_of(&fabric, fixed.roots[0].guid), "leaf000");
+    assert!(free.roots.is_empty() && free.waiting.is_empty(), "{free:?}");
+}
+
+#[test]
+fn no_packet_is_lost_and_equal_seeds_are_equal() {
+    let fabric = small();
+    let traffic = Traffic {
+        jobs: vec![job("incast", vec![1, 2, 5, 9], vec![0])],
+        background: Some(Background {
+            load: 0.3,
+            packets: 3,
+        }),
+        ..Traffic::default()
+    };
+    let totals = |seed: u64| {
+        let mut run = Run::new(&fabric, PLAIN, &traffic, seed);
+        run.run_until(SECOND);
+        run.network.all_totals().collect::<Vec<_>>()
+    };
+    let once = totals(3);
+    assert_eq!(once, totals(3));
+    assert_ne!(once, totals(4));
+    for (port, totals) in once.iter().enumerate() {
+        assert_eq!(
+            totals.sent, once[fabric.ports[port].peer].received,
+            "port {port}"
+        );
+    }
+}
+
+#[test]
+fn the_recording_of_a_scenario_has_a_record_for_each_port_and_slot() {
+    let mut records = Vec::new();
+    let conditions = Conditions {
+        seed: 1,
+        adaptive: false,
+        slot: SECOND,
+        loss: 0.0,
+    };
+    let truth = run(Scenario::Roots(2), conditions, &mut records).expect("memory");
+    let ports = Fabric::fat_tree(scenario::FABRIC).ports.len();
+    let seconds = (scenario::LENGTH / SECOND) as usize;
+    let lines = records
+        .split(|byte| *byte == b'\n')
+        .filter(|line| !line.is_empty());
+    assert_eq!(lines.count(), ports * seconds);
+    assert_eq!(truth.len(), seconds);
+    // Two ports to hosts are roots in the middle of the storm, and none is at the end.
+    let servers = truth[15].roots.iter().filter(|root| root.waited > 5.0);
+    assert!(servers.count() >= 2, "{:?}", truth[15].roots);
+    assert!(truth[29].roots.is_empty());
 }
