@@ -9,7 +9,7 @@ CARGO ?= cargo
 ZSTD = $(shell pkg-config --exists 'libzstd >= 1.4' 2>/dev/null && echo ZSTD_SYS_USE_PKG_CONFIG=1)
 RUN = env $(ZSTD) $(CARGO)
 # ibnet-hub is left out, because its page needs Node.
-PROGRAMS_OF = --workspace --exclude ibnet-hub --bins
+PROGRAMS_OF = --workspace --exclude ibnet-hub --exclude ibnet-truth --bins
 BUILD = $(RUN) build --release $(PROGRAMS_OF)
 BUILD_HUB = $(RUN) build --release -p ibnet-hub
 # With records to NATS: needs about 75 more crates.
@@ -103,7 +103,7 @@ GLIBC ?=
 DIST = target/$(if $(GLIBC),x86_64-unknown-linux-gnu/)dist
 
 dist: deps-all $(if $(WITH_HUB),node) ## Build the programs for packages into target/dist: with NATS, LTO, no symbols
-	$(if $(GLIBC),./scripts/build-for-glibc $(GLIBC),$(RUN) build) --profile dist --workspace $(if $(WITH_HUB),$(FULL_HUB),--exclude ibnet-hub) --bins $(FULL) $(PAGES_FEATURE)
+	$(if $(GLIBC),./scripts/build-for-glibc $(GLIBC),$(RUN) build) --profile dist --workspace --exclude ibnet-truth $(if $(WITH_HUB),$(FULL_HUB),--exclude ibnet-hub) --bins $(FULL) $(PAGES_FEATURE)
 
 # `make install` copies the programs of PROGRAMS to DESTDIR; packages set PROGRAMS=target/dist.
 DESTDIR ?=

@@ -233,6 +233,7 @@ fn no_files_import_each_other_in_a_cycle() {
         "store/src",
         "view/src",
         "hub/src",
+        "truth/src",
     ] {
         let cycles = cycles(&sources(root), root);
         assert!(cycles.is_empty(), "cycles of imports in {root}: {cycles:?}");
@@ -281,6 +282,16 @@ fn packages_that_read_records_need_few_crates() {
         );
     }
     assert_eq!(found("ibnet"), [true; 6], "the sweeper needs them");
+}
+
+/// A model that shares code with the search for roots would agree with it by construction.
+#[test]
+fn the_truth_about_congestion_shares_no_code_with_its_judge() {
+    let crates = crates_of("ibnet-truth");
+    assert!(crates.iter().any(|krate| krate == "ibnet_record"));
+    for judge in ["ibnet", "ibnet_analysis", "ibnet_view"] {
+        assert!(!crates.iter().any(|krate| krate == judge), "{judge}");
+    }
 }
 
 /// Returns the names of the crates that a package needs, with its own. Those of tests do not count.
