@@ -95,6 +95,14 @@ impl Metric {
         DERIVED.iter().map(|(name, _)| *name).chain([ERRORS])
     }
 
+    /// Returns the share of the link's data rate that a port sends.
+    pub fn xmit_utilization() -> Self {
+        Self {
+            name: "xmit_utilization".to_owned(),
+            source: Source::Derived(Derived::XmitUtilization),
+        }
+    }
+
     /// Returns a metric of hosts. Its values come from other sources, not from the records.
     pub fn of_hosts(name: &str, title: &str, unit: Unit) -> Self {
         Self {

@@ -145,7 +145,7 @@ fn slot_of_columns(
 
 impl HeatMap {
     /// Creates an empty heat map. With `hosts`, it has only the ports of these hosts and the
-    /// peers of these ports.
+    /// peers of these ports. Without metrics, it uses no records.
     pub fn new(metrics: Vec<Metric>, hosts: Option<Hosts>) -> Self {
         Self {
             seen: vec![0; metrics.len()],
@@ -580,7 +580,7 @@ impl HeatMap {
 
 impl Fold for HeatMap {
     fn uses(&self, kind: Type) -> bool {
-        kind == Type::Port
+        kind == Type::Port && !self.metrics.is_empty()
     }
 
     fn uses_counters(&self) -> bool {
@@ -634,7 +634,7 @@ impl Fold for HeatMap {
 
     fn add(&mut self, record: &Record<'_>) {
         let Record::Port(port) = record else { return };
-        if !self.is_selected(port) {
+        if self.metrics.is_empty() || !self.is_selected(port) {
             return;
         }
         let interval_ns = slot_interval(port);
