@@ -161,11 +161,11 @@ pub(super) fn legend(canvas: &mut Canvas, top: f64, map: &Map) {
     };
     let unit = unit(map);
     text(canvas, MARGIN, top, &meaning(map));
-    // Shares are short enough to label each colour.
-    let labelled = match unit {
-        Unit::ShareOfLink | Unit::ShareOfTime => 1,
-        _ => 2,
-    };
+    let labels: Vec<String> = (0..STEPS)
+        .map(|step| axis::quantity(map.range.value(step as f64 / (STEPS - 1) as f64), unit))
+        .collect();
+    // Longer labels than `100 %` have the space of two colours.
+    let labelled = 1 + usize::from(labels.iter().any(|label| label.len() > 5));
     for step in 0..STEPS {
         let used = step as f64 / (STEPS - 1) as f64;
         let (x, middle) = (MARGIN + step as f64 * STEP, px(top + 14.0));
@@ -183,8 +183,7 @@ pub(super) fn legend(canvas: &mut Canvas, top: f64, map: &Map) {
             ],
         );
         if step % labelled == 0 {
-            let value = axis::quantity(map.range.value(used), unit);
-            text(canvas, x, top + 32.0, &value);
+            text(canvas, x, top + 32.0, &labels[step]);
         }
     }
     let left = MARGIN + STEPS as f64 * STEP + 36.0;
