@@ -111,9 +111,18 @@ pub(super) fn largest(series: Vec<(String, Vec<Cell>)>, what: &str) -> Vec<Serie
 impl Timeline {
     /// Leaves out the first or the last step if less than an eighth of it lies in the recorded
     /// time. Such a step exists because slots rarely begin exactly where a step begins; heat maps
-    /// leave out such columns too.
+    /// leave out such columns too. Without any step, the recorded time has no value.
     #[must_use]
     pub fn trimmed(mut self, (from, to): (u64, u64)) -> Self {
+        if self.steps == 0 {
+            let step_ns = to.saturating_sub(from).max(1);
+            return Self {
+                start_ns: from,
+                step_ns,
+                steps: 1,
+                ..self
+            };
+        }
         let least_ns = self.step_ns / 8;
         let last_start = self.end_ns().saturating_sub(self.step_ns);
         let first_end = self.start_ns.saturating_add(self.step_ns);

@@ -201,8 +201,8 @@ fn outside(inputs: &Inputs) -> AnalysisError {
     }
 }
 
-/// Returns the time of the first record, in nanoseconds since 1970.
-pub(crate) fn start_of(inputs: &Inputs) -> Result<u64, AnalysisError> {
+/// Returns the time range of the records before they are read, in nanoseconds since 1970.
+pub(crate) fn span_of(inputs: &Inputs) -> Result<(u64, u64), AnalysisError> {
     // A pipe cannot be read a second time.
     if !inputs
         .files
@@ -215,7 +215,7 @@ pub(crate) fn start_of(inputs: &Inputs) -> Result<u64, AnalysisError> {
             help,
         });
     }
-    span(&input::read(inputs, &Nothing)?.1).map(|(from, _)| from)
+    span(&input::read(inputs, &Nothing)?.1)
 }
 
 /// A fold that uses no records. Reading then gives only the times of the records.
