@@ -105,6 +105,15 @@ impl Zone {
             .unwrap_or(0)
     }
 
+    /// Returns the quarter of its hour at a point in time, minus that of UTC: 0 to 3. Only few
+    /// zones differ from 0.
+    pub fn quarter_of_hour(&self, ns: u64) -> u64 {
+        let quarters = |zoned: Zoned| zoned.offset().seconds().div_euclid(900).rem_euclid(4);
+        self.zoned(ns)
+            .and_then(|zoned| u64::try_from(quarters(zoned)).ok())
+            .unwrap_or(0)
+    }
+
     /// Formats a point in time by a format of strftime.
     pub fn format(&self, ns: u64, format: &str) -> String {
         let zoned = self.zoned(ns);

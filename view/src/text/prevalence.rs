@@ -44,7 +44,18 @@ pub fn report(rows: &[PrevalenceRow], by: By, all: usize) -> String {
         table.add_row(columns(cells(row)));
     }
     let numbers: Vec<usize> = (if is_of_time { 1 } else { 2 }..header.len()).collect();
-    format!("Time in which ports were blocked for more than {limit}: {shown}\n\n")
+    let minutes = rows
+        .iter()
+        .filter_map(|row| row.minutes)
+        .fold(0.0, f64::max);
+    let read = match minutes {
+        0.0 => String::new(),
+        _ => format!(
+            "Up to {} of the time was read as one-minute means: `above` has bounds\n",
+            percent(Some(minutes))
+        ),
+    };
+    format!("Time in which ports were blocked for more than {limit}: {shown}\n{read}\n")
         + &table::to_text(table, &numbers)
         + "\n"
 }
@@ -67,7 +78,10 @@ fn cells(row: &PrevalenceRow) -> [String; 9] {
         name,
         to,
         row.ports.to_string(),
-        percent(row.above),
+        match (percent(row.above), percent(row.above_max)) {
+            (least, most) if least == most => most,
+            (least, most) => format!("{} to {most}", least.trim_end_matches(" %")),
+        },
         percent(row.covered),
         percent(row.blocked),
         number(row.blocked_seconds, 0),

@@ -78,8 +78,9 @@ covered: share of the time range that is known; unknown time does not count as f
 blocked, blocked s: mean blocked share, and blocked time of all ports of the row in seconds.
 s/GB: blocked seconds per 10^9 bytes sent. The sending port is the one that waits.
 
-Over more than two days, an archive is read as one-minute means. A minute counts as a
-whole, by its mean, so --from and --to within two days show shorter waits.
+Over more than two days, an archive is read as one-minute means. The mean, the max and the
+95th percentile of a minute bound the time above the limit, so `above` is a range; the rows
+are in the order of its middle. --from and --to within two days read the slots.
 
 Examples:
   ibnet-view prevalence lines/*.jsonl
