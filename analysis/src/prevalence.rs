@@ -26,6 +26,7 @@ use crate::record::{Interval, Port, Record, Type, Value};
 use crate::rows::Row;
 use crate::when::Zone;
 
+mod calendar;
 mod hours;
 
 use self::hours::{Hours, QUARTER_NS};
@@ -155,6 +156,13 @@ impl Sums {
         self.known == 0.0 && self.sent_known == 0.0
     }
 
+    /// Returns the mean blocked share by the mean data rate, which is also the number of blocked
+    /// nanoseconds per byte.
+    fn blocked_seconds_per_gb(&self) -> Option<f64> {
+        let blocked = ratio(self.blocked, self.known)?;
+        Some(blocked * ratio(self.sent_known, self.sent / 1e9)?)
+    }
+
     fn add_sent(&mut self, gbps: f64, time: Interval) {
         let seconds = seconds(time);
         self.sent_known += seconds;
@@ -170,6 +178,10 @@ impl Sums {
         self.sent_known += other.sent_known;
         self.sent += other.sent;
     }
+}
+
+fn ratio(part: f64, of: f64) -> Option<f64> {
+    (of > 0.0).then(|| part / of)
 }
 
 fn seconds(time: Interval) -> f64 {
@@ -402,7 +414,6 @@ impl Prevalence {
 
     /// Fills in the values of a row whose ports were recorded for this time.
     fn with_values(&self, row: PrevalenceRow, sums: &Sums, seconds: f64) -> PrevalenceRow {
-        let ratio = |part: f64, of: f64| (of > 0.0).then(|| part / of);
         let blocked = ratio(sums.blocked, sums.known);
         PrevalenceRow {
             limit: self.limit,
@@ -413,9 +424,7 @@ impl Prevalence {
             blocked,
             blocked_seconds: blocked.map(|_| sums.blocked),
             sent_bytes: (sums.sent_known > 0.0).then_some(sums.sent),
-            blocked_seconds_per_gb: blocked
-                .zip(ratio(sums.sent_known, sums.sent / 1e9))
-                .map(|(blocked, seconds_per_gb)| blocked * seconds_per_gb),
+            blocked_seconds_per_gb: sums.blocked_seconds_per_gb(),
             ..row
         }
     }
@@ -699,5 +708,24 @@ mod tests {
         assert_eq!(exact(1.0, 1.0, 1.0), [1.0, 1.0]);
         assert_eq!(bounds(0.1, 0.1, None), [0.0, 0.0]);
         assert_eq!(bounds(0.2, 0.1, None), [1.0, 1.0]);
+    }
+
+    #[test]
+    fn calendar_has_the_hours_of_each_day() {
+        use crate::cell::Cell;
+        let span = (SUNDAY * 1_000_000_000, (SUNDAY + 20) * 1_000_000_000);
+        let grid = waits(None, &lines()).calendar(span);
+        assert_eq!((grid.columns, grid.rows.len()), (2, 24));
+        assert_eq!(grid.start_ns, (SUNDAY + 10 - 86_400) * 1_000_000_000);
+        let hours = rows(By::Hour);
+        let [above, per_byte] = &grid.panels[..] else {
+            panic!("two panels")
+        };
+        let value = |value: Option<f64>| Cell::Value(value.expect("a value"));
+        assert_eq!(above.cells[23], [value(hours[23].above), Cell::NoRecord]);
+        assert_eq!(above.cells[0], [Cell::NoRecord, value(hours[0].above)]);
+        let cost = value(hours[23].blocked_seconds_per_gb);
+        assert_eq!(per_byte.cells[23], [cost, Cell::NoRecord]);
+        assert!(above.cells[1].iter().all(|cell| *cell == Cell::NoRecord));
     }
 }

@@ -89,6 +89,11 @@ impl Zone {
         to_nanos(&start.checked_add(jiff::Span::new().hours(1)).ok()?)
     }
 
+    /// Returns the start of the day, or `None` before 1970 and after the year 9999.
+    pub fn start_of_day(&self, ns: u64) -> Option<u64> {
+        to_nanos(&self.zoned(ns)?.start_of_day().ok()?)
+    }
+
     /// Returns the start of the next day, or `None` after the year 9999.
     pub fn next_day(&self, ns: u64) -> Option<u64> {
         let tomorrow = self.zoned(ns)?.tomorrow().ok()?;

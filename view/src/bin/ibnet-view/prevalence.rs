@@ -4,10 +4,12 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
+use ibnet_analysis::heat::range::Range;
 use ibnet_analysis::prevalence::{self, Prevalence};
 use ibnet_analysis::trees::Limits;
 use ibnet_analysis::when::Zone;
-use ibnet_view::text;
+use ibnet_view::picture::heat::HeatPicture;
+use ibnet_view::{draw, text};
 
 use crate::Failure;
 use crate::common::{self, Recorded};
@@ -40,7 +42,8 @@ pub(crate) struct Args {
         value_name = "text|json|csv"
     )]
     format: Format,
-    /// Write the result to a file instead of standard output
+    /// Write the result to a file instead of standard output. A file .png or .svg is a calendar:
+    /// the hours of each day, over all ports
     #[arg(short, long, value_name = "FILE|-")]
     output: Option<PathBuf>,
 }
@@ -87,6 +90,7 @@ Examples:
   ibnet-view prevalence archive --by leaf --top 10
   ibnet-view prevalence archive --by hour --from 2026-11-01 --to 2026-12-01
   ibnet-view prevalence archive --by weekday --nodes 'node[001-024]'
+  ibnet-view prevalence archive --from 2026-01-01 -o calendar.png
   ibnet-view prevalence lines/*.jsonl --by host --limit 0.5 --format csv -o hosts.csv";
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
@@ -106,9 +110,15 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         rows.truncate(args.top.get());
     }
     let output = args.output.as_deref();
-    match args.format {
-        Format::Document(document) => document.write(span, &rows, output),
-        Format::Text => {
+    let picture = output.and_then(draw::Format::of);
+    match (args.format, picture) {
+        (Format::Document(document), _) => document.write(span, &rows, output),
+        (Format::Text, Some(picture)) => {
+            let grid = waits.calendar(span);
+            let calendar = HeatPicture::new(&grid, None, &Range::Largest, Zone::local(), None);
+            format::write(&draw::render(&calendar, picture)?, output)
+        }
+        (Format::Text, None) => {
             let report = text::prevalence::report(&rows, by, all);
             format::write((common::time_range(&summary)? + &report).as_bytes(), output)
         }

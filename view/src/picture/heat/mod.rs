@@ -59,6 +59,8 @@ const MAX_NAMES: usize = 160;
 /// Min height in pixels of a panel with a time axis at its top too.
 const TALL: i32 = 400;
 
+const DAY_NS: u64 = 86_400_000_000_000;
+
 const GREY: RGBColor = RGBColor(90, 90, 90);
 
 /// Colours of the stripes of a cell without an answer.
@@ -230,9 +232,14 @@ impl HeatPicture {
         let (grid, panel) = (&section.grid, &section.grid.panels[number]);
         let unit = panel.metric.unit();
         let largest = panel.largest().map(|(value, row, column)| {
-            let when = self
-                .zone
-                .format(grid.start_ns + column as u64 * grid.step_ns, "%H:%M:%S");
+            // The time of day of a long column says nothing.
+            let form = if grid.step_ns < DAY_NS {
+                "%H:%M:%S"
+            } else {
+                "%Y-%m-%d"
+            };
+            let when = grid.start_ns + column as u64 * grid.step_ns;
+            let when = self.zone.format(when, form);
             format!(
                 "; largest: {} at {}, {when}",
                 axis::quantity(value, unit),
