@@ -28,6 +28,7 @@ use crate::when::Zone;
 
 mod calendar;
 mod hours;
+pub mod roots;
 
 use self::hours::{Hours, QUARTER_NS};
 

@@ -12,6 +12,7 @@ use ibnet_analysis::job::row::JobRow;
 use ibnet_analysis::latency::LatencyRow;
 use ibnet_analysis::links::LinkRow;
 use ibnet_analysis::prevalence::PrevalenceRow;
+use ibnet_analysis::prevalence::roots::RootRow;
 use ibnet_analysis::rows::Row;
 use ibnet_analysis::sweeps::SweepRow;
 use ibnet_analysis::sweeps::histogram::BinRow;
@@ -665,6 +666,7 @@ fn every_field_is_documented() {
         HeatRow::COLUMNS,
         LinkRow::COLUMNS,
         PrevalenceRow::COLUMNS,
+        RootRow::COLUMNS,
         ErrorRow::COLUMNS,
         TreeRow::COLUMNS,
         JobRow::COLUMNS,

@@ -20,6 +20,8 @@ use crate::Failure;
 /// Max number of time intervals in which congestion trees are searched.
 pub(crate) const INTERVALS: usize = 64;
 
+const HOUR_NS: u64 = 3_600_000_000_000;
+
 /// Input size in bytes from which a progress bar is shown.
 const SLOW_TO_READ: u64 = 64 << 20;
 
@@ -203,7 +205,36 @@ fn outside(inputs: &Inputs) -> AnalysisError {
 
 /// Returns the time range of the records before they are read, in nanoseconds since 1970.
 pub(crate) fn span_of(inputs: &Inputs) -> Result<(u64, u64), AnalysisError> {
-    // A pipe cannot be read a second time.
+    span(&survey(inputs)?)
+}
+
+/// Reads each part of the time, of at most an hour, and passes its result to `each`. Returns the
+/// time range of all records. Files are read once for each hour, an archive only once.
+pub(crate) fn read_hours<F: Fold>(
+    inputs: &Inputs,
+    empty: &F,
+    mut each: impl FnMut(F),
+) -> Result<ReadSummary, AnalysisError> {
+    let summary = survey(inputs)?;
+    note_summary(&summary);
+    let (start, end) = span(&summary)?;
+    let bar = Progress::new((end - start).div_ceil(HOUR_NS), "hours");
+    for from in (start..end.max(start + 1)).step_by(HOUR_NS as usize) {
+        bar.set((from - start) / HOUR_NS);
+        let part = Inputs {
+            from: Some(from),
+            to: Some(from.saturating_add(HOUR_NS).min(end.saturating_add(1))),
+            ..inputs.clone()
+        };
+        each(input::read(&part, empty)?.0);
+    }
+    bar.finish();
+    Ok(summary)
+}
+
+/// Reads the inputs for what can be said about all of them. They are read again later, which a pipe
+/// does not permit.
+fn survey(inputs: &Inputs) -> Result<ReadSummary, AnalysisError> {
     if !inputs
         .files
         .iter()
@@ -215,7 +246,7 @@ pub(crate) fn span_of(inputs: &Inputs) -> Result<(u64, u64), AnalysisError> {
             help,
         });
     }
-    span(&input::read(inputs, &Nothing)?.1)
+    Ok(input::read(inputs, &Nothing)?.1)
 }
 
 /// A fold that uses no records. Reading then gives only the times of the records.
