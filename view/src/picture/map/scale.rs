@@ -161,13 +161,14 @@ pub(super) fn legend(canvas: &mut Canvas, top: f64, map: &Map) {
     };
     let unit = unit(map);
     text(canvas, MARGIN, top, &meaning(map));
+    let share = |step: usize| step as f64 / (STEPS - 1) as f64;
     let labels: Vec<String> = (0..STEPS)
-        .map(|step| axis::quantity(map.range.value(step as f64 / (STEPS - 1) as f64), unit))
+        .map(|step| axis::quantity(map.range.value(share(step)), unit))
         .collect();
     // Longer labels than `100 %` have the space of two colours.
     let labelled = 1 + usize::from(labels.iter().any(|label| label.len() > 5));
-    for step in 0..STEPS {
-        let used = step as f64 / (STEPS - 1) as f64;
+    for (step, label) in labels.iter().enumerate() {
+        let used = share(step);
         let (x, middle) = (MARGIN + step as f64 * STEP, px(top + 14.0));
         let (stroke, thick) = (color(Some(used)), format!("{:.1}", width(Some(used))));
         let (from, to) = (px(x), px(x + STEP - 4.0));
@@ -183,7 +184,7 @@ pub(super) fn legend(canvas: &mut Canvas, top: f64, map: &Map) {
             ],
         );
         if step % labelled == 0 {
-            text(canvas, x, top + 32.0, &labels[step]);
+            text(canvas, x, top + 32.0, label);
         }
     }
     let left = MARGIN + STEPS as f64 * STEP + 36.0;
