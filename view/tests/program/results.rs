@@ -274,6 +274,48 @@ fn prevalence_is_the_simple_sum_over_the_records() {
 }
 
 #[test]
+fn each_day_is_a_file_of_its_own() {
+    let folder = recorded();
+    let (code, _, stderr) = run(
+        folder.path(),
+        &["heatmap", "--format", "csv", "--each", "day", "-o", "x.csv"],
+    );
+    assert_eq!(code, 0, "{stderr}");
+    let names = fs::read_dir(folder.path()).unwrap();
+    let names: Vec<_> = names
+        .map(|file| file.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name.starts_with("x-2026-11-2") && name.ends_with(".csv"))
+        .collect();
+    assert_eq!(names.len(), 1, "{names:?}");
+    let whole = run(folder.path(), &["heatmap", "--format", "csv"]).1;
+    assert_eq!(
+        fs::read_to_string(folder.path().join(&names[0])).unwrap(),
+        whole
+    );
+}
+
+#[test]
+fn prevalence_draws_a_calendar_and_lists_roots() {
+    let folder = recorded();
+    let run = |args: &[&str]| run(folder.path(), &[&["prevalence"], args].concat());
+    let (code, _, stderr) = run(&["-o", "calendar.svg"]);
+    assert_eq!(code, 0, "{stderr}");
+    let svg = fs::read_to_string(folder.path().join("calendar.svg")).unwrap();
+    assert!(svg.contains("time blocked for more than 10 %") && svg.contains(">12:00<"));
+    let rows = json(folder.path(), &["prevalence", "--by", "root"]);
+    let trees = json(folder.path(), &["links", "--tree"]);
+    let of = |document: &Value, field: &str| -> Vec<(Value, Value)> {
+        let rows = document["rows"].as_array().unwrap().iter();
+        let rows = rows.filter(|row| field != "victims" || row[field] != json!([]));
+        rows.map(|row| (row["root"].clone(), row["held_up_seconds"].clone()))
+            .collect()
+    };
+    assert_eq!(of(&rows, "jobs"), of(&trees, "victims"));
+    let (code, _, stderr) = run(&["--by", "root", "-o", "roots.png"]);
+    assert!(code != 0 && stderr.contains("roots.png"), "{stderr}");
+}
+
+#[test]
 fn prevalence_by_hour_and_weekday_is_local() {
     let folder = recorded();
     for (zone, hour, day) in [("UTC", 12, "Saturday"), ("XXX-13", 1, "Sunday")] {

@@ -219,17 +219,39 @@ pub(crate) fn read_hours<F: Fold>(
     note_summary(&summary);
     let (start, end) = span(&summary)?;
     let bar = Progress::new((end - start).div_ceil(HOUR_NS), "hours");
-    for from in (start..end.max(start + 1)).step_by(HOUR_NS as usize) {
+    for (from, part) in parts(inputs, (start, end), |from| from.checked_add(HOUR_NS)) {
         bar.set((from - start) / HOUR_NS);
-        let part = Inputs {
-            from: Some(from),
-            to: Some(from.saturating_add(HOUR_NS).min(end.saturating_add(1))),
-            ..inputs.clone()
-        };
         each(input::read(&part, empty)?.0);
     }
     bar.finish();
     Ok(summary)
+}
+
+/// Divides a time range into parts. Returns the start of each part, and its inputs. `next` returns
+/// the end of the part with a time. The first record describes a time before it, and the last
+/// record is included, so the first and the last part have no bounds of their own there.
+pub(crate) fn parts(
+    inputs: &Inputs,
+    (start, end): (u64, u64),
+    next: impl Fn(u64) -> Option<u64>,
+) -> impl Iterator<Item = (u64, Inputs)> {
+    let starts = std::iter::successors(Some(start), move |from| {
+        next(*from).filter(|next| *next <= end)
+    });
+    let mut starts = starts.peekable();
+    std::iter::from_fn(move || {
+        let from = starts.next()?;
+        let part = Inputs {
+            from: if from == start {
+                inputs.from
+            } else {
+                Some(from)
+            },
+            to: starts.peek().copied().or(inputs.to),
+            ..inputs.clone()
+        };
+        Some((from, part))
+    })
 }
 
 /// Reads the inputs for what can be said about all of them. They are read again later, which a pipe

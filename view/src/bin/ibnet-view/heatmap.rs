@@ -160,21 +160,15 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 /// Draws each hour or day with records.
 fn draw_each(args: &Args, each: Each) -> Result<(), Failure> {
     let inputs = args.recorded.inputs()?;
-    let (zone, (start, end)) = (Zone::local(), common::span_of(&inputs)?);
+    let (zone, span) = (Zone::local(), common::span_of(&inputs)?);
     let (form, next): (_, fn(&Zone, u64) -> Option<u64>) = match each {
         // The clock shows an hour twice when summer time ends, so the offset is a part of the name.
         Each::Hour => ("%Y-%m-%dT%H%z", Zone::next_hour),
         Each::Day => ("%Y-%m-%d", Zone::next_day),
     };
-    let (mut from, mut last) = (start, Ok(()));
+    let mut last = Ok(());
     let mut has_drawn = false;
-    while from < end {
-        let to = next(&zone, from).unwrap_or(u64::MAX).min(end);
-        let part = Inputs {
-            from: Some(from),
-            to: Some(to),
-            ..inputs.clone()
-        };
+    for (from, part) in common::parts(&inputs, span, |from| next(&zone, from)) {
         let name = |path: &PathBuf| {
             let mut name = path.file_stem().unwrap_or_default().to_owned();
             name.push(format!("-{}", zone.format(from, form)));
@@ -192,7 +186,6 @@ fn draw_each(args: &Args, each: Each) -> Result<(), Failure> {
                 has_drawn = true;
             }
         }
-        from = to;
     }
     if has_drawn { Ok(()) } else { last }
 }
