@@ -5,9 +5,13 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use ibnet_record::types::{Guid, NodeKind};
 
+use crate::cell::Cell;
 use crate::devices::{Devices, FaultyDevice};
+use crate::heat::grid::{Grid, Panel};
+use crate::heat::range::{ColorRange, Range};
 use crate::hosts::Hosts;
 use crate::links::Link;
+use crate::metric::Metric;
 use crate::ports::PortKey;
 use crate::stat::Stat;
 use crate::trees::{RootCause, Trees};
@@ -30,6 +34,10 @@ pub struct Map {
     pub job: Option<MapJob>,
     /// Statistic of the links.
     pub stat: Stat,
+    /// Metric of the colours and widths of the links. `None` for the utilization.
+    pub metric: Option<MapMetric>,
+    /// Values of the first and the last colour.
+    pub range: ColorRange,
     /// Time range and time zone, for the caption.
     pub when: String,
 }
@@ -41,6 +49,21 @@ pub struct MapJob {
     pub title: String,
     /// GUIDs of its HCA ports.
     pub ports: BTreeSet<Guid>,
+    /// The roots of congestion that held up its hosts, and the ports that waited between them.
+    pub waited: BTreeSet<PortKey>,
+}
+
+/// A metric of the ports on the map.
+#[derive(Clone, PartialEq, Debug)]
+pub struct MapMetric {
+    /// The metric.
+    pub metric: Metric,
+    /// Time of a value in nanoseconds. The statistic summarizes these values.
+    pub step_ns: u64,
+    /// Value of each port.
+    pub values: BTreeMap<PortKey, Cell>,
+    /// Value of a full link, if the data rate limits the metric.
+    full: Option<f64>,
 }
 
 /// A switch and its hosts.
@@ -110,6 +133,8 @@ impl Map {
             unreachable: BTreeSet::new(),
             job: None,
             stat: Stat::Mean,
+            metric: None,
+            range: Range::Auto.of(&panel(Metric::xmit_utilization(), None, Vec::new())),
             when: when.to_owned(),
         };
         for link in links {
@@ -156,6 +181,50 @@ impl Map {
         self
     }
 
+    /// Shows the first metric of a heat map of ports instead of the utilization. Call
+    /// [`Self::with_stat`] before.
+    #[must_use]
+    pub fn with_metric(mut self, grid: &Grid) -> Self {
+        let Some(panel) = grid.panels.first() else {
+            return self;
+        };
+        let rows = grid.rows.iter().zip(&panel.cells);
+        let values = rows.filter_map(|(row, cells)| {
+            let key = row.id.guid.zip(row.id.port)?;
+            Some((key, self.stat.of_cells(cells)?))
+        });
+        self.metric = Some(MapMetric {
+            metric: panel.metric.clone(),
+            step_ns: grid.step_ns,
+            values: values.collect(),
+            full: panel.full,
+        });
+        self
+    }
+
+    /// Sets the range of the colours, from the values of all links.
+    #[must_use]
+    pub fn with_range(mut self, range: Range) -> Self {
+        let (metric, full) = self.metric.as_ref().map_or_else(
+            || (Metric::xmit_utilization(), None),
+            |own| (own.metric.clone(), own.full),
+        );
+        let hosts = self.switches.iter().flat_map(|switch| &switch.hosts);
+        let links = self.trunks.values().flatten().chain(hosts);
+        let cells = links.map(|link| self.value(link).into()).collect();
+        self.range = range.of(&panel(metric, full, cells));
+        self
+    }
+
+    /// Returns the value of a link: the larger one of its two directions.
+    pub fn value(&self, link: &Link) -> Option<f64> {
+        let of = |end: usize| match &self.metric {
+            Some(metric) => metric.of(link, end).and_then(|cell| cell.value()),
+            None => link.directions[end].utilization,
+        };
+        of(0).into_iter().chain(of(1)).reduce(f64::max)
+    }
+
     /// Marks the devices that do not answer.
     #[must_use]
     pub fn with_devices(mut self, devices: &Devices) -> Self {
@@ -170,9 +239,10 @@ impl Map {
         self
     }
 
-    /// Emphasizes the hosts of a job. `title` is its text for the caption.
+    /// Emphasizes the hosts of a job, and the ports between these hosts and the marked roots for
+    /// which they waited. `title` is its text for the caption.
     #[must_use]
-    pub fn with_job(mut self, hosts: &Hosts, title: &str) -> Self {
+    pub fn with_job(mut self, hosts: &Hosts, trees: &Trees, title: &str) -> Self {
         let ends = self
             .switches
             .iter()
@@ -182,11 +252,33 @@ impl Map {
             .filter(|port| hosts.contains_node(&port.node))
             .map(|port| port.guid)
             .collect();
+        let mut waited = BTreeSet::new();
+        let shown = |root: &PortKey| self.roots.contains(root);
+        for tree in trees.trees.iter().filter(|tree| shown(&tree.root)) {
+            let is_own = |port: &&PortKey| hosts.contains_node(&trees.name(**port).node);
+            for port in tree.branches.keys().filter(is_own) {
+                // Each port is visited once, so a circle ends too.
+                let mut next = Some(*port);
+                while let Some(port) = next.filter(|port| waited.insert(*port)) {
+                    next = tree.branches.get(&port).map(|branch| branch.next);
+                }
+            }
+        }
         self.job = Some(MapJob {
             title: title.to_owned(),
             ports,
+            waited,
         });
         self
+    }
+
+    /// Returns whether a link is emphasized: it leads to a host of the job, or a port waited on it
+    /// as in [`MapJob::waited`]. Returns true if there is no job.
+    pub fn is_emphasized(&self, link: &Link) -> bool {
+        self.job.as_ref().is_none_or(|job| {
+            let mut ports = link.ends.iter().map(|end| (end.port.guid, end.port.port));
+            ports.any(|port| job.ports.contains(&port.0) || job.waited.contains(&port))
+        })
     }
 
     /// Returns whether a switch has hosts of the job. Returns true if there is no job.
@@ -197,6 +289,13 @@ impl Map {
                 .iter()
                 .any(|link| job.ports.contains(&link.ends[1].port.guid))
         })
+    }
+
+    /// Returns whether a port of a switch is in [`MapJob::waited`].
+    pub fn has_waited(&self, switch: usize) -> bool {
+        let of_switch = |port: &PortKey| port.0 == self.switches[switch].guid;
+        let job = self.job.as_ref();
+        job.is_some_and(|job| job.waited.iter().any(of_switch))
     }
 
     fn find_tiers(&mut self) {
@@ -220,18 +319,41 @@ impl Map {
     }
 }
 
+impl MapMetric {
+    /// Returns the value of an end of a link.
+    pub fn of(&self, link: &Link, end: usize) -> Option<Cell> {
+        let port = &link.ends[end].port;
+        self.values.get(&(port.guid, port.port)).copied()
+    }
+}
+
+/// Returns a panel with one value for each link.
+fn panel(metric: Metric, full: Option<f64>, cells: Vec<Cell>) -> Panel {
+    Panel {
+        metric,
+        summed: 1,
+        full,
+        ports: Vec::new(),
+        cells: vec![cells],
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixtures::{fold, map_lines};
+    use ibnet_record::types::PortNum;
+
+    use crate::fixtures::{CORE, LEAF, fold, incast_lines, map_lines};
     use crate::links;
-    use crate::ports::Ports;
+    use crate::ports::{PortSummary, Ports};
+    use crate::trees::Limits;
+
+    fn ports() -> BTreeMap<PortKey, PortSummary> {
+        fold(Ports::with_bins(1), &map_lines()).finish()
+    }
 
     fn map() -> Map {
-        Map::of(
-            &links::find(&fold(Ports::with_bins(1), &map_lines()).finish()),
-            "from then to now (UTC)",
-        )
+        Map::of(&links::find(&ports()), "from then to now (UTC)")
     }
 
     #[test]
@@ -254,10 +376,11 @@ mod tests {
     #[test]
     fn dead_devices_and_jobs_are_marked() {
         let mut lines = map_lines();
+        let trees = Trees::find(&ports(), &Devices::default(), Limits::default());
         lines.push(crate::fixtures::event(2, (1, 0), "unreachable", ""));
         let map = map()
             .with_devices(&fold(Devices::default(), &lines))
-            .with_job(&Hosts::parse("n").expect("a host list"), "job 7");
+            .with_job(&Hosts::parse("n").expect("a host list"), &trees, "job 7");
         assert_eq!(
             (
                 map.faults.len(),
@@ -273,5 +396,24 @@ mod tests {
             [0, 1, 2].map(|switch| map.is_of_job(switch)),
             [true, true, false]
         );
+    }
+
+    #[test]
+    fn ports_between_a_job_and_the_root_that_held_it_up_are_emphasized() {
+        let (ports, devices) = fold((Ports::with_bins(64), Devices::default()), &incast_lines());
+        let ports = ports.finish();
+        let trees = Trees::find(&ports, &devices, Limits::default());
+        let map = Map::of(&links::find(&ports), "").with_roots(&trees);
+        let of = |hosts: &str| {
+            let hosts = Hosts::parse(hosts).expect("a host list");
+            let waited = map.clone().with_job(&hosts, &trees, "job").job;
+            waited.map(|job| job.waited.into_iter().collect::<Vec<_>>())
+        };
+        let key = |guid, port| (Guid(guid), PortNum(port));
+        let way = [(CORE, 2), (LEAF, 9), (0x101, 1), (0x102, 1)];
+        let mut way = way.map(|(guid, port)| key(guid, port)).to_vec();
+        way.sort_unstable();
+        assert_eq!(of("n"), Some(way));
+        assert_eq!(of("other"), Some(Vec::new()));
     }
 }

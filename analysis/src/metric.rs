@@ -25,6 +25,8 @@ enum Source {
         counters: Vec<String>,
         element: Option<usize>,
     },
+    /// Blocked time per byte sent: the ratio of two derived values.
+    BlockedPerByte,
     /// A metric of hosts, which is in no record.
     Hosts { title: String, unit: Unit },
 }
@@ -51,6 +53,9 @@ const DERIVED: [(&str, Derived); 7] = [
     ("rtt_ns", Derived::CompoundQuery),
     ("rtt_mean_ns", Derived::MeanRtt),
 ];
+
+/// Name of the metric that is the ratio of blocked time to bytes sent.
+const BLOCKED_PER_BYTE: &str = "blocked_ns_per_byte";
 
 /// Name of the metric that is the sum of [`summed_error_counters`].
 const ERRORS: &str = "errors";
@@ -92,7 +97,34 @@ pub enum Unit {
 impl Metric {
     /// Names of all metrics that are not counters.
     pub fn names() -> impl Iterator<Item = &'static str> {
-        DERIVED.iter().map(|(name, _)| *name).chain([ERRORS])
+        DERIVED
+            .iter()
+            .map(|(name, _)| *name)
+            .chain([BLOCKED_PER_BYTE, ERRORS])
+    }
+
+    fn derived((name, derived): (&str, Derived)) -> Self {
+        Self {
+            name: name.to_owned(),
+            source: Source::Derived(derived),
+        }
+    }
+
+    /// Returns the share of the link's data rate that a port sends.
+    pub fn xmit_utilization() -> Self {
+        Self::derived(("xmit_utilization", Derived::XmitUtilization))
+    }
+
+    /// Returns the numerator and the denominator of a ratio, whose means over a time are known
+    /// before their ratio is. Returns `None` for any other metric.
+    pub fn ratio(&self) -> Option<[Self; 2]> {
+        (self.source == Source::BlockedPerByte).then(|| {
+            [
+                ("xmit_blocked", Derived::XmitBlocked),
+                ("xmit_gbps", Derived::XmitGbps),
+            ]
+            .map(Self::derived)
+        })
     }
 
     /// Returns a metric of hosts. Its values come from other sources, not from the records.
@@ -119,7 +151,7 @@ impl Metric {
     /// Returns the counters of a rate. The list is empty for a derived value.
     pub fn counters(&self) -> &[String] {
         match &self.source {
-            Source::Derived(_) | Source::Hosts { .. } => &[],
+            Source::Derived(_) | Source::BlockedPerByte | Source::Hosts { .. } => &[],
             Source::Rate { counters, .. } => counters,
         }
     }
@@ -128,7 +160,7 @@ impl Metric {
     pub const fn index(&self) -> Option<usize> {
         match &self.source {
             Source::Rate { element, .. } => *element,
-            Source::Derived(_) | Source::Hosts { .. } => None,
+            _ => None,
         }
     }
 
@@ -195,7 +227,7 @@ impl Metric {
             Source::Derived(Derived::MeanRtt) => {
                 (port.mads > 0 && port.answered()).then(|| port.rtt_ns as f64 / port.mads as f64)
             }
-            Source::Rate { .. } | Source::Hosts { .. } => None,
+            Source::Rate { .. } | Source::BlockedPerByte | Source::Hosts { .. } => None,
         };
         value.filter(|value| value.is_finite())
     }
@@ -208,7 +240,7 @@ impl Metric {
             Source::Derived(Derived::XmitBlocked) => port.blocked_time,
             Source::Derived(Derived::CompoundQuery | Derived::MeanRtt) => Some(slot_before),
             Source::Derived(_) => port.time,
-            Source::Rate { .. } | Source::Hosts { .. } => None,
+            Source::Rate { .. } | Source::BlockedPerByte | Source::Hosts { .. } => None,
         }
     }
 
@@ -220,6 +252,7 @@ impl Metric {
             Source::Derived(Derived::XmitBlocked) => &["xmit_blocked", "xmit_blocked_dt_ns"],
             Source::Derived(Derived::CompoundQuery | Derived::MeanRtt) => &["rtt_ns", "mads"],
             Source::Derived(_) => return vec![self.name.clone()],
+            Source::BlockedPerByte => &["xmit_blocked", "xmit_blocked_dt_ns", "xmit_gbps"],
             Source::Hosts { .. } => &[],
         };
         fields.iter().map(|name| (*name).to_owned()).collect()
@@ -233,6 +266,7 @@ impl Metric {
             Source::Derived(Derived::XmitBlocked) => Some((&self.name, MeasuredOver::Blocked)),
             Source::Derived(Derived::CompoundQuery | Derived::MeanRtt)
             | Source::Rate { .. }
+            | Source::BlockedPerByte
             | Source::Hosts { .. } => None,
             Source::Derived(_) => Some((&self.name, MeasuredOver::Data)),
         }
@@ -253,12 +287,14 @@ impl Metric {
         counters.iter().map(values).max().unwrap_or(0)
     }
 
-    /// Returns whether values of several ports can be added up. Rates can, but shares and times
-    /// cannot.
+    /// Returns whether values of several ports can be added up. Rates and both parts of a ratio
+    /// can, but shares and times cannot.
     pub fn is_additive(&self) -> bool {
         matches!(
             self.source,
-            Source::Rate { .. } | Source::Derived(Derived::XmitGbps | Derived::RcvGbps)
+            Source::Rate { .. }
+                | Source::BlockedPerByte
+                | Source::Derived(Derived::XmitGbps | Derived::RcvGbps)
         )
     }
 
@@ -277,6 +313,7 @@ impl Metric {
             Source::Derived(Derived::XmitBlocked) => "time blocked".to_owned(),
             Source::Derived(Derived::CompoundQuery) => "compound query of a port".to_owned(),
             Source::Derived(Derived::MeanRtt) => "mean round-trip time of a MAD".to_owned(),
+            Source::BlockedPerByte => "blocked time per byte sent".to_owned(),
             Source::Rate { .. } if self.name == ERRORS => "errors of all kinds".to_owned(),
             Source::Rate { .. } => self.name.clone(),
             Source::Hosts { title, .. } => title.clone(),
@@ -291,7 +328,9 @@ impl Metric {
                 Unit::ShareOfLink
             }
             Source::Derived(Derived::XmitBlocked) => Unit::ShareOfTime,
-            Source::Derived(Derived::CompoundQuery | Derived::MeanRtt) => Unit::Nanoseconds,
+            Source::Derived(Derived::CompoundQuery | Derived::MeanRtt) | Source::BlockedPerByte => {
+                Unit::Nanoseconds
+            }
             Source::Hosts { unit, .. } => *unit,
             Source::Rate { counters, .. } => match counters.first() {
                 Some(name) if name.ends_with("_bytes") => Unit::OctetsPerSecond,
@@ -328,7 +367,7 @@ impl FromStr for Metric {
         let wrong = || {
             ParseError::new(
                 text,
-                "xmit_gbps, rcv_gbps, xmit_utilization, rcv_utilization, xmit_blocked, rtt_ns, rtt_mean_ns, errors, \
+                "xmit_gbps, rcv_gbps, xmit_utilization, rcv_utilization, xmit_blocked, rtt_ns, rtt_mean_ns, blocked_ns_per_byte, errors, \
                  a counter, or an element of an array of counters such as port_xmit_data_sl_bytes[3]",
             )
         };
@@ -350,7 +389,8 @@ impl FromStr for Metric {
         let derived = DERIVED
             .iter()
             .find(|(known, _)| *known == name)
-            .map(|(_, derived)| Source::Derived(*derived));
+            .map(|(_, derived)| Source::Derived(*derived))
+            .or_else(|| (name == BLOCKED_PER_BYTE).then_some(Source::BlockedPerByte));
         let source = derived.unwrap_or_else(|| Source::Rate {
             counters: if name == ERRORS {
                 summed_error_counters().map(str::to_owned).collect()

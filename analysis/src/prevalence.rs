@@ -5,10 +5,10 @@
 //! without a blocked share is unknown. It belongs neither to the time above the limit nor to the
 //! time below it, and `covered` is the share of the time that is known.
 //!
-//! Over more than two days, an archive gives one-minute means. Such a minute counts as a whole, by
-//! its mean *m*. The records of the minute were above the limit *l* for a share of the minute
-//! between (*m* - *l*) / (1 - *l*) and *m* / *l*, because a share is between 0 and 1. Blocked time
-//! and bytes are the same for minutes and for records.
+//! Over more than two days, an archive gives one-minute means. The mean, the max and the 95th
+//! percentile of a minute do not determine for which share of it the records were above the limit,
+//! but they bound this share: see [`bounds`]. Blocked time and bytes are the same for minutes and
+//! for records.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,15 +22,18 @@ use crate::input::Fold;
 use crate::input::run::{Measured, MeasuredOver, Run};
 use crate::ports::carried::may_lead_to_host;
 use crate::ports::{PortKey, PortName};
-use crate::record::{Interval, Port, Record, Type};
+use crate::record::{Interval, Port, Record, Type, Value};
 use crate::rows::Row;
 use crate::when::Zone;
 
+mod calendar;
+mod hours;
+pub mod roots;
+
+use self::hours::{Hours, QUARTER_NS};
+
 /// Time from which one-minute means are used: two days.
 const LONG_NS: u64 = 2 * 86_400_000_000_000;
-
-/// Hours of the local time begin at multiples of a quarter of an hour.
-const QUARTER_NS: u64 = 900_000_000_000;
 
 const WEEKDAYS: [&str; 7] = [
     "Monday",
@@ -86,8 +89,13 @@ pub struct PrevalenceRow {
     pub ports: usize,
     /// Blocked share above which time counts, 0 to 1.
     pub limit: f64,
-    /// Share of the known time in which the blocked share was above the limit, 0 to 1.
+    /// Share of the known time in which the blocked share was above the limit, 0 to 1. From
+    /// one-minute means, a lower bound.
     pub above: Option<f64>,
+    /// Upper bound of this share. Equal to `above` without one-minute means.
+    pub above_max: Option<f64>,
+    /// Share of the known time that was read as one-minute means, 0 to 1.
+    pub minutes: Option<f64>,
     /// Share of the time range in which the blocked share is known, 0 to 1.
     pub covered: Option<f64>,
     /// Mean blocked share of the known time, 0 to 1.
@@ -112,6 +120,8 @@ impl Row for PrevalenceRow {
         "ports",
         "limit",
         "above",
+        "above_max",
+        "minutes",
         "covered",
         "blocked",
         "blocked_seconds",
@@ -124,18 +134,34 @@ impl Row for PrevalenceRow {
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 struct Sums {
     known: f64,
-    above: f64,
+    /// Bounds of the time above the limit.
+    above: [f64; 2],
+    /// Known time of one-minute means.
+    minutes: f64,
     blocked: f64,
     sent_known: f64,
     sent: f64,
 }
 
 impl Sums {
-    fn add_blocked(&mut self, share: f64, limit: f64, time: Interval) {
+    fn add_blocked(&mut self, share: f64, above: [f64; 2], is_minute: bool, time: Interval) {
         let seconds = seconds(time);
         self.known += seconds;
-        self.above += if share > limit { seconds } else { 0.0 };
+        self.above[0] += above[0] * seconds;
+        self.above[1] += above[1] * seconds;
+        self.minutes += if is_minute { seconds } else { 0.0 };
         self.blocked += share * seconds;
+    }
+
+    fn is_empty(&self) -> bool {
+        self.known == 0.0 && self.sent_known == 0.0
+    }
+
+    /// Returns the mean blocked share by the mean data rate, which is also the number of blocked
+    /// nanoseconds per byte.
+    fn blocked_seconds_per_gb(&self) -> Option<f64> {
+        let blocked = ratio(self.blocked, self.known)?;
+        Some(blocked * ratio(self.sent_known, self.sent / 1e9)?)
     }
 
     fn add_sent(&mut self, gbps: f64, time: Interval) {
@@ -146,34 +172,63 @@ impl Sums {
 
     fn merge(&mut self, other: Self) {
         self.known += other.known;
-        self.above += other.above;
+        self.above[0] += other.above[0];
+        self.above[1] += other.above[1];
+        self.minutes += other.minutes;
         self.blocked += other.blocked;
         self.sent_known += other.sent_known;
         self.sent += other.sent;
     }
 }
 
+fn ratio(part: f64, of: f64) -> Option<f64> {
+    (of > 0.0).then(|| part / of)
+}
+
 fn seconds(time: Interval) -> f64 {
     time.length_ns() as f64 / 1e9
 }
 
-/// The hours of a week in the local time zone.
-#[derive(Clone, Debug)]
-struct Week {
-    zone: Zone,
-    /// Monday at 0:00 comes first.
-    hours: Vec<Sums>,
-    /// The last quarter of an hour, and its hour of the week.
-    last: (u64, usize),
+/// What an archive has about the records of a minute, beside their mean. A NaN is unknown.
+#[derive(Clone, Copy, Debug)]
+struct Minute {
+    max: f64,
+    p95: f64,
 }
 
-impl Week {
-    fn hour(&mut self, quarter: u64) -> &mut Sums {
-        if self.last.0 != quarter {
-            self.last = (quarter, self.zone.hour_of_week(quarter * QUARTER_NS));
-        }
-        &mut self.hours[self.last.1]
+/// The columns of [`Minute`].
+const MINUTE: [&str; 2] = ["xmit_blocked_max", "xmit_blocked_p95"];
+
+/// Returns bounds of the share of a time in which the records were above a limit *l*. `mean` is the
+/// blocked share of a record, or that of a minute.
+///
+/// Of the records of a minute with the mean *m* and the max *M*, at least (*m* - *l*) / (*M* - *l*)
+/// and at most *m* / *l* are above the limit. If the 95th percentile is above the limit, so are at
+/// least 5 % of them, and else at most 5 %.
+fn bounds(mean: f64, limit: f64, minute: Option<Minute>) -> [f64; 2] {
+    let Some(Minute { max, p95 }) = minute else {
+        return [f64::from(u8::from(mean > limit)); 2];
+    };
+    // Unlike the comparisons, `min` leaves out a NaN.
+    let max = max.min(1.0);
+    if max <= limit {
+        return [0.0; 2];
     }
+    let least = ((mean - limit) / (max - limit)).clamp(0.0, 1.0);
+    let most = if limit > 0.0 {
+        (mean / limit).min(1.0)
+    } else {
+        1.0
+    };
+    let [least, most] = if p95 > limit {
+        [least.max(0.05), most]
+    } else if p95 <= limit {
+        [least, most.min(0.05)]
+    } else {
+        [least, most]
+    };
+    // The archive has six decimals.
+    [least.min(most), most.max(least)]
 }
 
 #[derive(Clone, Debug, Default)]
@@ -197,21 +252,22 @@ impl PortWaits {
         }
     }
 
-    fn add(&mut self, measured: &Measured, limit: f64, week: &mut Week) {
+    fn add(&mut self, measured: &Measured, limit: f64, minute: Option<Minute>, hours: &mut Hours) {
         let [data, blocked] =
             [MeasuredOver::Data, MeasuredOver::Blocked].map(|over| measured.times[over as usize]);
-        if let Some(time) = blocked.filter(|_| measured.blocked.is_finite()) {
-            self.sums.add_blocked(measured.blocked, limit, time);
+        let share = measured.blocked;
+        if let Some(time) = blocked.filter(|_| share.is_finite()) {
+            let (above, is_minute) = (bounds(share, limit, minute), minute.is_some());
+            self.sums.add_blocked(share, above, is_minute, time);
             for (quarter, part) in time.split(QUARTER_NS) {
-                week.hour(quarter)
-                    .add_blocked(measured.blocked, limit, part);
+                hours.at(quarter).add_blocked(share, above, is_minute, part);
             }
         }
         let [gbps, ..] = measured.data;
         if let Some(time) = data.filter(|_| gbps.is_finite()) {
             self.sums.add_sent(gbps, time);
             for (quarter, part) in time.split(QUARTER_NS) {
-                week.hour(quarter).add_sent(gbps, part);
+                hours.at(quarter).add_sent(gbps, part);
             }
         }
     }
@@ -223,7 +279,7 @@ pub struct Prevalence {
     limit: f64,
     hosts: Option<Arc<Hosts>>,
     by_port: BTreeMap<PortKey, PortWaits>,
-    week: Week,
+    hours: Hours,
 }
 
 impl Prevalence {
@@ -234,11 +290,7 @@ impl Prevalence {
             limit,
             hosts: hosts.map(Arc::new),
             by_port: BTreeMap::new(),
-            week: Week {
-                hours: vec![Sums::default(); 168],
-                last: (0, zone.hour_of_week(0)),
-                zone,
-            },
+            hours: Hours::new(zone),
         }
     }
 
@@ -247,7 +299,7 @@ impl Prevalence {
         self.by_port.is_empty()
     }
 
-    fn port(&mut self, port: &Port<'_>) -> Option<(&mut PortWaits, &mut Week)> {
+    fn port(&mut self, port: &Port<'_>) -> Option<(&mut PortWaits, &mut Hours)> {
         if let Some(hosts) = &self.hosts
             && !hosts.contains_end(&port.node, port.peer.as_deref())
         {
@@ -255,7 +307,7 @@ impl Prevalence {
         }
         let waits = self.by_port.entry(port.key()).or_default();
         waits.add_names(port);
-        Some((waits, &mut self.week))
+        Some((waits, &mut self.hours))
     }
 
     /// Returns the rows. `span` is the time range in nanoseconds since 1970. Hours and weekdays are
@@ -281,13 +333,16 @@ impl Prevalence {
         of: impl Fn(usize) -> (usize, String),
     ) -> Vec<PrevalenceRow> {
         let mut rows = vec![(String::new(), Sums::default(), 0.0); count];
-        for (hour, sums) in self.week.hours.iter().enumerate() {
+        let zone = self.hours.zone();
+        for hour in 0..168 {
             let (index, name) = of(hour);
             rows[index].0 = name;
-            rows[index].1.merge(*sums);
+        }
+        for (start_ns, sums) in self.hours.iter() {
+            rows[of(zone.hour_of_week(start_ns)).0].1.merge(*sums);
         }
         for (quarter, part) in time.into_iter().flat_map(|time| time.split(QUARTER_NS)) {
-            let hour = self.week.zone.hour_of_week(quarter * QUARTER_NS);
+            let hour = zone.hour_of_week(quarter * QUARTER_NS);
             rows[of(hour).0].2 += seconds(part);
         }
         let ports = self.by_port.len();
@@ -360,26 +415,27 @@ impl Prevalence {
 
     /// Fills in the values of a row whose ports were recorded for this time.
     fn with_values(&self, row: PrevalenceRow, sums: &Sums, seconds: f64) -> PrevalenceRow {
-        let ratio = |part: f64, of: f64| (of > 0.0).then(|| part / of);
         let blocked = ratio(sums.blocked, sums.known);
         PrevalenceRow {
             limit: self.limit,
-            above: ratio(sums.above, sums.known),
+            above: ratio(sums.above[0], sums.known),
+            above_max: ratio(sums.above[1], sums.known),
+            minutes: ratio(sums.minutes, sums.known),
             covered: ratio(sums.known, seconds * row.ports as f64).map(|covered| covered.min(1.0)),
             blocked,
             blocked_seconds: blocked.map(|_| sums.blocked),
             sent_bytes: (sums.sent_known > 0.0).then_some(sums.sent),
-            blocked_seconds_per_gb: blocked
-                .zip(ratio(sums.sent_known, sums.sent / 1e9))
-                .map(|(blocked, seconds_per_gb)| blocked * seconds_per_gb),
+            blocked_seconds_per_gb: sums.blocked_seconds_per_gb(),
             ..row
         }
     }
 }
 
 impl PrevalenceRow {
+    /// Returns the value by which rows are ranked: the middle of the bounds.
     fn value(&self) -> f64 {
-        self.above.unwrap_or(-1.0)
+        let middle = |(least, most): (f64, f64)| (least + most) / 2.0;
+        self.above.zip(self.above_max).map_or(-1.0, middle)
     }
 }
 
@@ -403,6 +459,8 @@ impl Fold for Prevalence {
                 "xmit_gbps",
                 "xmit_blocked",
                 "xmit_blocked_dt_ns",
+                MINUTE[0],
+                MINUTE[1],
             ]
             .map(str::to_owned)
             .to_vec(),
@@ -423,9 +481,16 @@ impl Fold for Prevalence {
 
     fn add_run(&mut self, run: &Run<'_>) {
         let limit = self.limit;
-        if let Some((waits, week)) = self.port(run.port()) {
-            run.measured()
-                .for_each(|measured| waits.add(&measured, limit, week));
+        if let Some((waits, hours)) = self.port(run.port()) {
+            let columns = MINUTE.map(|name| run.values(name));
+            let minute = |row: usize| {
+                let [max, p95] =
+                    columns.map(|column| column.map_or(f64::NAN, |values| values[row]));
+                run.are_minutes().then_some(Minute { max, p95 })
+            };
+            for (row, measured) in run.rows().zip(run.measured()) {
+                waits.add(&measured, limit, minute(row), hours);
+            }
             waits.add_names(&run.last());
         }
     }
@@ -433,20 +498,26 @@ impl Fold for Prevalence {
     fn add(&mut self, record: &Record<'_>) {
         let limit = self.limit;
         if let Record::Port(port) = record
-            && let Some((waits, week)) = self.port(port)
+            && let Some((waits, hours)) = self.port(port)
         {
-            waits.add(&Measured::of(port), limit, week);
+            let [max, p95] = MINUTE.map(|name| match port.value(name) {
+                Some(Value::Real(value)) => Some(*value),
+                _ => None,
+            });
+            // The columns are only in one-minute means. A minute of a secondary sampler that waits
+            // for the next hour lacks them, and counts as a whole, by its mean.
+            let minute = max.map(|max| Minute {
+                max,
+                p95: p95.unwrap_or(f64::NAN),
+            });
+            waits.add(&Measured::of(port), limit, minute, hours);
         }
     }
 
     fn merge(&mut self, mut other: Self) {
         // The ports of the two states are different.
         self.by_port.append(&mut other.by_port);
-        self.week
-            .hours
-            .iter_mut()
-            .zip(&other.week.hours)
-            .for_each(|(hour, other)| hour.merge(*other));
+        self.hours.merge(other.hours);
     }
 }
 
@@ -603,5 +674,60 @@ mod tests {
         let names: Vec<_> = rows.iter().map(|row| &*row.name).collect();
         assert_eq!(names, ["n1 a", "leaf"]);
         assert!(waits(Some("n9"), &lines()).is_empty());
+    }
+
+    #[test]
+    fn minute_bounds_the_time_above_the_limit() {
+        // Shares of the records of a minute, a twentieth of it each.
+        let minutes = [
+            vec![0.0; 20],
+            [vec![0.9; 2], vec![0.0; 18]].concat(),
+            [vec![0.9], vec![0.02; 19]].concat(),
+            [vec![0.3; 10], vec![0.1; 10]].concat(),
+            vec![0.1; 20],
+            vec![0.11; 20],
+            vec![1.0; 20],
+        ];
+        for shares in minutes {
+            let mut sorted = shares.clone();
+            sorted.sort_by(f64::total_cmp);
+            let mean = shares.iter().sum::<f64>() / 20.0;
+            let (max, p95) = (sorted[19], sorted[18]);
+            for limit in [0.0, 0.05, 0.1, 0.5, 0.95] {
+                let above = shares.iter().filter(|share| **share > limit).count() as f64 / 20.0;
+                for (max, p95) in [(max, p95), (max, f64::NAN), (f64::NAN, f64::NAN)] {
+                    let [least, most] = bounds(mean, limit, Some(Minute { max, p95 }));
+                    assert!(
+                        least <= above + 1e-9 && above <= most + 1e-9,
+                        "{shares:?} {limit}: {least} {above} {most}"
+                    );
+                }
+            }
+        }
+        let exact = |mean, max, p95| bounds(mean, 0.1, Some(Minute { max, p95 }));
+        assert_eq!(exact(0.05, 0.1, 0.1), [0.0, 0.0]);
+        assert_eq!(exact(0.045, 0.9, 0.0), [0.0, 0.05]);
+        assert_eq!(exact(1.0, 1.0, 1.0), [1.0, 1.0]);
+        assert_eq!(bounds(0.1, 0.1, None), [0.0, 0.0]);
+        assert_eq!(bounds(0.2, 0.1, None), [1.0, 1.0]);
+    }
+
+    #[test]
+    fn calendar_has_the_hours_of_each_day() {
+        use crate::cell::Cell;
+        let span = (SUNDAY * 1_000_000_000, (SUNDAY + 20) * 1_000_000_000);
+        let grid = waits(None, &lines()).calendar(span);
+        assert_eq!((grid.columns, grid.rows.len()), (2, 24));
+        assert_eq!(grid.start_ns, (SUNDAY + 10 - 86_400) * 1_000_000_000);
+        let hours = rows(By::Hour);
+        let [above, per_byte] = &grid.panels[..] else {
+            panic!("two panels")
+        };
+        let value = |value: Option<f64>| Cell::Value(value.expect("a value"));
+        assert_eq!(above.cells[23], [value(hours[23].above), Cell::NoRecord]);
+        assert_eq!(above.cells[0], [Cell::NoRecord, value(hours[0].above)]);
+        let cost = value(hours[23].blocked_seconds_per_gb);
+        assert_eq!(per_byte.cells[23], [cost, Cell::NoRecord]);
+        assert!(above.cells[1].iter().all(|cell| *cell == Cell::NoRecord));
     }
 }

@@ -5,6 +5,8 @@ use std::str::FromStr;
 
 use ibnet_record::types::Printable;
 
+use crate::cell::Cell;
+
 /// A statistic of the values of all slots, weighted by time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Stat {
@@ -15,6 +17,34 @@ pub enum Stat {
     Peak,
     /// A percentile, in thousandths: 950 is the 95th percentile.
     Percentile(u16),
+}
+
+impl Stat {
+    /// Summarizes cells of equal length. Returns `None` without a value. If a cell is a lower
+    /// bound, so is the result.
+    pub fn of_cells(self, cells: &[Cell]) -> Option<Cell> {
+        let mut values: Vec<f64> = cells.iter().filter_map(Cell::value).collect();
+        values.sort_by(f64::total_cmp);
+        let count = values.len();
+        let value = match self {
+            Self::Mean => (count > 0).then(|| values.iter().sum::<f64>() / count as f64),
+            Self::Peak => values.last().copied(),
+            // The smallest value such that this share of all values is not larger.
+            Self::Percentile(thousandths) => values
+                .get((count * usize::from(thousandths)).div_ceil(1000).max(1) - 1)
+                .copied(),
+        }?;
+        let bounds = cells
+            .iter()
+            .filter(|cell| matches!(cell, Cell::AtLeast { .. }));
+        Some(match bounds.count() {
+            0 => Cell::Value(value),
+            bounds => Cell::AtLeast {
+                value,
+                covered: 1.0 - bounds as f64 / count as f64,
+            },
+        })
+    }
 }
 
 /// Error for a text that is not a statistic.
@@ -79,6 +109,24 @@ impl fmt::Display for Stat {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn cells_without_a_value_do_not_count() {
+        let cells = [3.0, 1.0, 2.0, 6.0].map(Cell::Value);
+        let of = |stat: &str, cells: &[Cell]| {
+            stat.parse::<Stat>()
+                .ok()
+                .and_then(|stat| stat.of_cells(cells))
+        };
+        for (stat, expected) in [("mean", 3.0), ("peak", 6.0), ("p50", 2.0), ("p75", 3.0)] {
+            assert_eq!(of(stat, &cells), Some(Cell::Value(expected)), "{stat}");
+        }
+        let bound = Cell::at_least(8.0, 0.5, Cell::Unknown);
+        let partly = [Cell::NoAnswer, Cell::Value(2.0), bound];
+        assert_eq!(of("mean", &partly).and_then(|cell| cell.value()), Some(5.0));
+        assert!(matches!(of("p1", &partly), Some(Cell::AtLeast { .. })));
+        assert_eq!(of("peak", &[Cell::NoRecord]), None);
+    }
 
     #[test]
     fn statistics_are_parsed_and_printed() {

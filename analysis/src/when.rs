@@ -82,6 +82,24 @@ impl Zone {
         )
     }
 
+    /// Returns the start of the next hour, or `None` after the year 9999.
+    pub fn next_hour(&self, ns: u64) -> Option<u64> {
+        let hour = self.zoned(ns)?.with().minute(0).second(0);
+        let start = hour.subsec_nanosecond(0).build().ok()?;
+        to_nanos(&start.checked_add(jiff::Span::new().hours(1)).ok()?)
+    }
+
+    /// Returns the start of the day, or `None` before 1970 and after the year 9999.
+    pub fn start_of_day(&self, ns: u64) -> Option<u64> {
+        to_nanos(&self.zoned(ns)?.start_of_day().ok()?)
+    }
+
+    /// Returns the start of the next day, or `None` after the year 9999.
+    pub fn next_day(&self, ns: u64) -> Option<u64> {
+        let tomorrow = self.zoned(ns)?.tomorrow().ok()?;
+        to_nanos(&tomorrow.start_of_day().ok()?)
+    }
+
     /// Returns the hour of the week at a point in time, from 0 (Monday at 0:00) to 167.
     pub fn hour_of_week(&self, ns: u64) -> usize {
         let hour = |zoned: Zoned| {
@@ -89,6 +107,15 @@ impl Zone {
         };
         self.zoned(ns)
             .and_then(|zoned| usize::try_from(hour(zoned)).ok())
+            .unwrap_or(0)
+    }
+
+    /// Returns the quarter of its hour at a point in time, minus that of UTC: 0 to 3. Only few
+    /// zones differ from 0.
+    pub fn quarter_of_hour(&self, ns: u64) -> u64 {
+        let quarters = |zoned: Zoned| zoned.offset().seconds().div_euclid(900).rem_euclid(4);
+        self.zoned(ns)
+            .and_then(|zoned| u64::try_from(quarters(zoned)).ok())
             .unwrap_or(0)
     }
 
@@ -108,6 +135,10 @@ impl Zone {
             _ => offset,
         }
     }
+}
+
+fn to_nanos(zoned: &Zoned) -> Option<u64> {
+    u64::try_from(zoned.timestamp().as_nanosecond()).ok()
 }
 
 /// Parses a duration such as `10m` or `1h 30m`. Returns nanoseconds, or `None` if the text has
@@ -213,6 +244,31 @@ mod tests {
         let sunday = NOON + 36 * 3_600_000_000_000 - 1;
         assert_eq!(Zone::utc().hour_of_week(sunday), 167);
         assert_eq!(berlin().hour_of_week(sunday), 0);
+    }
+
+    #[test]
+    fn next_hour_and_day_follow_the_clock_of_the_zone() {
+        const HOUR: u64 = 3_600_000_000_000;
+        assert_eq!(berlin().next_hour(NOON), Some(NOON + HOUR));
+        assert_eq!(berlin().next_hour(NOON + HOUR - 1), Some(NOON + HOUR));
+        assert_eq!(berlin().next_day(NOON), Some(NOON + 11 * HOUR));
+        assert_eq!(Zone::utc().next_day(NOON), Some(NOON + 12 * HOUR));
+        // In Berlin, 2026-10-25 has 25 hours: the one at 2:00 comes twice.
+        let sunday = berlin().parse("2026-10-25", NOON).unwrap();
+        assert_eq!(berlin().next_day(sunday), Some(sunday + 25 * HOUR));
+        let mut hours = vec![sunday];
+        hours.extend((0..4).scan(sunday, |hour, _| {
+            *hour = berlin().next_hour(*hour)?;
+            Some(*hour)
+        }));
+        let names: Vec<_> = hours
+            .iter()
+            .map(|ns| berlin().format(*ns, "%H%z"))
+            .collect();
+        assert_eq!(
+            names,
+            ["00+0200", "01+0200", "02+0200", "02+0100", "03+0100"]
+        );
     }
 
     #[test]

@@ -733,13 +733,23 @@ fn waits_from_means_of_minutes_are_those_of_the_records_within_the_stated_error(
     // Waits of whole minutes are exact.
     assert!(is_near(means[0].above, Some(1.0 / 3.0)), "{means:?}");
     assert!(is_near(records[0].above, Some(1.0 / 3.0)), "{records:?}");
-    // Shorter waits are within the error that the mean of 1/6 permits.
-    let (least, most) = ((1.0 / 6.0 - 0.1) / 0.9, (1.0 / 6.0_f64 / 0.1).min(1.0));
+    assert!(is_near(means[0].above_max, Some(1.0 / 3.0)), "{means:?}");
+    // Shorter waits are within the bounds of a minute with the mean 1/6 and the max 1. The last
+    // slot of an hour is a row of its own, which is not above the limit.
+    let (least, minutes) = ((1.0 / 6.0 - 0.1) / 0.9, 1.0 - 50.0 / SLOTS as f64);
     assert!(is_near(records[1].above, Some(1.0 / 6.0)), "{records:?}");
-    // The last slot of an hour is a row of its own, which is not above the limit.
-    let minutes = 1.0 - 50.0 / SLOTS as f64;
-    assert!(is_near(means[1].above, Some(minutes)), "{means:?}");
-    for rows in [&means, &records] {
-        assert!((least..=most).contains(&rows[1].above.unwrap()), "{rows:?}");
+    // Some minutes have five slots, and a larger mean.
+    let bound = means[1].above.unwrap();
+    assert!(
+        (least * minutes..1.02 * least).contains(&bound),
+        "{means:?}"
+    );
+    assert!(is_near(means[1].above_max, Some(minutes)), "{means:?}");
+    for (rows, minutes) in [(&means, 1.0), (&records, 0.0)] {
+        for row in rows {
+            assert!(row.minutes == Some(minutes), "{row:?}");
+            assert!(row.above <= row.above_max, "{row:?}");
+        }
     }
+    assert!(records.iter().all(|row| row.above == row.above_max));
 }

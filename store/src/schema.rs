@@ -204,7 +204,7 @@ fn is_of_device(field: PortField) -> bool {
 }
 
 /// Columns of `ports_1m` with the mean, the max and the 95th percentile of a rate.
-pub(crate) const MINUTE_RATES: [[&str; 3]; 5] = [
+pub const MINUTE_RATES: [[&str; 3]; 5] = [
     ["xmit_gbps", "xmit_gbps_max", "xmit_gbps_p95"],
     ["rcv_gbps", "rcv_gbps_max", "rcv_gbps_p95"],
     [

@@ -81,6 +81,9 @@ const ELEMENTS: usize = 16;
 /// The heat map of all records so far.
 #[derive(Clone, Debug)]
 pub struct HeatMap {
+    /// The metrics of the panels.
+    shown: Arc<[Metric]>,
+    /// The metrics that are read: both parts of a ratio in place of the ratio.
     metrics: Arc<[Metric]>,
     hosts: Option<Arc<Hosts>>,
     groups: Arc<Groups>,
@@ -130,6 +133,22 @@ impl Row {
     }
 }
 
+/// Returns the blocked time per byte in nanoseconds, of blocked shares and data rates in Gb/s. It is
+/// known only where both are exact, and 0 where nothing waited, even if nothing was sent either.
+fn per_byte(blocked: &[Cell], sent: &[Cell]) -> Vec<Cell> {
+    let of = |(blocked, sent): (&Cell, &Cell)| match (*blocked, *sent) {
+        (Cell::Value(0.0), Cell::Value(_)) => Cell::Value(0.0),
+        (Cell::Value(blocked), Cell::Value(gbps)) if gbps > 0.0 => {
+            Cell::Value(8.0 * blocked / gbps)
+        }
+        (blocked, sent) if blocked.value().is_none() && sent.value().is_none() => {
+            blocked.first(sent)
+        }
+        _ => Cell::Unknown,
+    };
+    blocked.iter().zip(sent).map(of).collect()
+}
+
 /// Returns the time between two slots in nanoseconds, if columns consist of whole slots.
 fn slot_of_columns(
     ts: u64,
@@ -145,12 +164,18 @@ fn slot_of_columns(
 
 impl HeatMap {
     /// Creates an empty heat map. With `hosts`, it has only the ports of these hosts and the
-    /// peers of these ports.
+    /// peers of these ports. Without metrics, it uses no records.
     pub fn new(metrics: Vec<Metric>, hosts: Option<Hosts>) -> Self {
+        let read = |metric: &Metric| match metric.ratio() {
+            Some(parts) => parts.to_vec(),
+            None => vec![metric.clone()],
+        };
+        let read: Vec<Metric> = metrics.iter().flat_map(read).collect();
         Self {
-            seen: vec![0; metrics.len()],
+            seen: vec![0; read.len()],
             elements: 1,
-            metrics: metrics.into(),
+            shown: metrics.into(),
+            metrics: read.into(),
             hosts: hosts.map(Arc::new),
             groups: Arc::default(),
             by_key: FxHashMap::default(),
@@ -281,22 +306,41 @@ impl HeatMap {
                 help,
             });
         }
-        let panel = |number: usize| {
-            let is_counter = !self.metrics[number].counters().is_empty();
-            let row = |index: usize| self.rows[index].of(number, is_counter, first, columns);
-            let panel = Panel::new(
-                self.metrics[number].clone(),
-                by,
-                &groups,
-                |index| self.rows[index].port.gbps,
-                row,
-            );
-            Panel {
+        let mut number = 0;
+        let mut panels = Vec::new();
+        for metric in self.shown.iter() {
+            let is_counter = !metric.counters().is_empty();
+            let of = |number: usize| {
+                move |index: usize| self.rows[index].of(number, is_counter, first, columns)
+            };
+            let joined = |row: &dyn Fn(usize) -> (Vec<Cell>, bool)| {
+                let gbps = |index: usize| self.rows[index].port.gbps;
+                Panel::new(metric.clone(), by, &groups, gbps, row)
+            };
+            let panel = match metric.ratio() {
+                None => joined(&of(number)),
+                // The ratio of the sums of all ports, or the largest ratio of a port.
+                Some(_) if by.is_sum() => {
+                    let (blocked, sent) = (joined(&of(number)), joined(&of(number + 1)));
+                    let cells = blocked.cells.iter().zip(&sent.cells);
+                    Panel {
+                        cells: cells
+                            .map(|(blocked, sent)| per_byte(blocked, sent))
+                            .collect(),
+                        ..blocked
+                    }
+                }
+                Some(_) => joined(&|index| {
+                    let (blocked, has_it) = of(number)(index);
+                    (per_byte(&blocked, &of(number + 1)(index).0), has_it)
+                }),
+            };
+            panels.push(Panel {
                 summed: self.seen[number].max(1),
                 ..panel
-            }
-        };
-        let panels = (0..self.metrics.len()).map(panel).collect();
+            });
+            number += metric.ratio().map_or(1, |parts| parts.len());
+        }
         Ok((groups.into_iter().map(|group| group.name).collect(), panels))
     }
 
@@ -580,7 +624,7 @@ impl HeatMap {
 
 impl Fold for HeatMap {
     fn uses(&self, kind: Type) -> bool {
-        kind == Type::Port
+        kind == Type::Port && !self.metrics.is_empty()
     }
 
     fn uses_counters(&self) -> bool {
@@ -634,7 +678,7 @@ impl Fold for HeatMap {
 
     fn add(&mut self, record: &Record<'_>) {
         let Record::Port(port) = record else { return };
-        if !self.is_selected(port) {
+        if self.metrics.is_empty() || !self.is_selected(port) {
             return;
         }
         let interval_ns = slot_interval(port);

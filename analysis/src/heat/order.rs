@@ -33,6 +33,8 @@ pub enum RowKind {
     Vl,
     /// All HCA ports of the hosts of a group.
     Group,
+    /// An hour of the day, with all ports. Only a calendar has such rows.
+    Hour,
 }
 
 /// Order of the rows.
@@ -142,7 +144,7 @@ impl RowId {
                 node: Some(host_of(&port.node).to_owned()),
                 ..Self::default()
             },
-            RowKind::Sl | RowKind::Vl | RowKind::Group => Self::default(),
+            RowKind::Sl | RowKind::Vl | RowKind::Group | RowKind::Hour => Self::default(),
         }
     }
 }
@@ -296,7 +298,12 @@ pub fn groups(ports: &[&PortAndPeer], by: RowKind) -> Vec<RowGroup> {
             RowKind::Host if !is_switch => (host_of(&port.node).to_owned(), Guid(0), PortNum(0)),
             // An HCA port belongs to no switch row, a switch port to no host row, and no port to
             // a service level or virtual lane. `super::groups` makes the rows of groups.
-            RowKind::Switch | RowKind::Host | RowKind::Sl | RowKind::Vl | RowKind::Group => none,
+            RowKind::Switch
+            | RowKind::Host
+            | RowKind::Sl
+            | RowKind::Vl
+            | RowKind::Group
+            | RowKind::Hour => none,
         };
         if key != (String::new(), Guid(0), PortNum(0)) {
             rows.entry(key).or_default().push((rank(port), index));
@@ -333,7 +340,7 @@ pub fn groups(ports: &[&PortAndPeer], by: RowKind) -> Vec<RowGroup> {
                 format!("{} - {}/{number}", port.name(), shown(name))
             }
             (RowKind::Switch, _) => shown(&port.node),
-            (RowKind::Host | RowKind::Sl | RowKind::Vl | RowKind::Group, _) => {
+            (RowKind::Host | RowKind::Sl | RowKind::Vl | RowKind::Group | RowKind::Hour, _) => {
                 shown(host_of(&port.node))
             }
         };
@@ -474,6 +481,7 @@ impl fmt::Display for RowKind {
             Self::Sl => "sl",
             Self::Vl => "vl",
             Self::Group => "group",
+            Self::Hour => "hour",
         })
     }
 }

@@ -822,3 +822,58 @@ fn increase_at_an_unknown_time_is_marked() {
         .unwrap();
     assert_eq!(states(&grid, 0)[2], state("unknown", None, None));
 }
+
+#[test]
+fn blocked_time_per_byte_is_the_ratio_of_the_means() {
+    use crate::fixtures::{fold, port};
+    let sent = |slot, host: u64, gbps: f64, blocked: serde_json::Value| {
+        let rest = [("xmit_gbps", gbps.into()), ("xmit_blocked", blocked)];
+        port(
+            SLOT + slot,
+            (0x100 + host, 1),
+            &format!("n{} mlx5_{host}", host / 3),
+            (1, host as u8, "leaf"),
+            &rest,
+        )
+    };
+    // Host n0 has two HCAs, host n1 one. The columns have 1 s.
+    let lines = [
+        sent(0, 1, 80.0, 0.5.into()),
+        sent(0, 2, 0.0, 0.25.into()),
+        sent(0, 3, 0.0, 0.0.into()),
+        sent(1, 1, 8.0, 0.5.into()),
+        sent(1, 2, 32.0, serde_json::Value::Null),
+        sent(1, 3, 16.0, 0.1.into()),
+    ];
+    let metrics = ["rcv_gbps", "blocked_ns_per_byte", "xmit_gbps"];
+    let metrics: Vec<Metric> = metrics.map(|name| name.parse().unwrap()).to_vec();
+    let heat = fold(HeatMap::new(metrics.clone(), None), &lines);
+    let of = |by| {
+        let grid = heat.clone().finish(by).unwrap();
+        let shown: Vec<Metric> = grid
+            .panels
+            .iter()
+            .map(|panel| panel.metric.clone())
+            .collect();
+        assert_eq!(shown, metrics);
+        (grid.panels[1].cells.clone(), grid.panels[2].cells.clone())
+    };
+    let (per_byte, sent) = of(RowKind::Port);
+    assert_eq!(
+        per_byte,
+        [
+            [Value(8.0 * 0.5 / 80.0), Value(0.5)],
+            [Unknown, Unknown],
+            [Value(0.0), Value(0.05)]
+        ]
+    );
+    assert_eq!(sent[0], [Value(80.0), Value(8.0)]);
+    // All blocked time of a host by all of its bytes.
+    assert_eq!(
+        of(RowKind::Host).0,
+        [
+            [Value(8.0 * 0.75 / 80.0), Unknown],
+            [Value(0.0), Value(0.05)]
+        ]
+    );
+}

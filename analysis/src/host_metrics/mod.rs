@@ -226,16 +226,20 @@ pub fn load(
     }
     let readings = sink.readings;
     let usual_ns = readings.usual_ns();
-    let metrics: Vec<HostMetric> = requests
-        .iter()
-        .flat_map(|request| metrics(request, &readings, &usual_ns, range))
-        .collect();
-    if metrics.is_empty() {
-        return Err(nothing(requests, &readings, &queries, names));
+    let (mut found, mut missing) = (Vec::new(), Vec::new());
+    for request in requests {
+        let metrics = metrics(request, &readings, &usual_ns, range);
+        if metrics.is_empty() {
+            missing.push(request);
+        }
+        found.extend(metrics);
+    }
+    if found.is_empty() {
+        return Err(nothing(&missing, &readings, &queries, names));
     }
     Ok(HostMetrics {
-        notes: notes(requests, &readings, &metrics, names),
-        metrics,
+        notes: notes(&missing, &readings, &found, names),
+        metrics: found,
     })
 }
 
@@ -317,23 +321,22 @@ fn unit(name: &str, is_rate: bool) -> Unit {
     }
 }
 
+/// Returns messages for the user. `wanted` has the requests without any metric.
 fn notes(
-    requests: &[Request],
+    wanted: &[&Request],
     readings: &Readings,
     metrics: &[HostMetric],
     names: &HostNames,
 ) -> Vec<String> {
     let mut notes = Vec::new();
-    for request in requests {
-        let is_found = |metric: &HostMetric| {
-            metric.metric.name() == request.name() || request.preset.is_none()
-        };
-        if !metrics.iter().any(is_found) {
-            notes.push(format!(
-                "no source has the metric {} for the selected hosts",
-                request.name()
-            ));
-        }
+    for request in wanted {
+        // The name of a preset is never misspelled.
+        let help = existing(&[request], readings).filter(|_| request.preset.is_none());
+        let help = help.map_or_else(String::new, |help| format!("; {help}"));
+        notes.push(format!(
+            "no source has the metric {} for the selected hosts{help}",
+            request.name()
+        ));
     }
     if !readings.strangers.is_empty() {
         notes.push(format!(
@@ -378,14 +381,34 @@ fn some_of(names: &BTreeSet<String>) -> String {
     format!("{} ({}{more})", names.len(), first.join(", "))
 }
 
+/// Returns which metrics the sources have in place of those that no source has. Returns `None` if
+/// the sources have no metric.
+fn existing(wanted: &[&Request], readings: &Readings) -> Option<String> {
+    let known: Vec<&str> = readings.known.iter().map(String::as_str).collect();
+    let nearest = wanted
+        .iter()
+        .find_map(|request| suggest::nearest(request.name(), &known));
+    match nearest {
+        Some(nearest) => Some(format!("did you mean --host-metric {nearest}?")),
+        None if known.is_empty() => None,
+        None => Some(format!(
+            "give --host-metric with a metric that exists: {}",
+            some_of(&readings.known)
+        )),
+    }
+}
+
 /// Returns the error for sources without any reading.
 fn nothing(
-    requests: &[Request],
+    wanted: &[&Request],
     readings: &Readings,
     queries: &[String],
     names: &HostNames,
 ) -> HostMetricsError {
-    let wanted: Vec<&str> = requests.iter().map(Request::name).collect();
+    let help = existing(wanted, readings).unwrap_or_else(|| {
+        "the sources have no metric at all in this time range; check --from and --to".to_owned()
+    });
+    let wanted: Vec<&str> = wanted.iter().map(|request| request.name()).collect();
     let wanted = wanted.join(", ");
     if !readings.strangers.is_empty() {
         let records: BTreeSet<String> = names.iter().map(str::to_owned).collect();
@@ -404,20 +427,6 @@ fn nothing(
         String::new()
     } else {
         format!("; queries without a result: {}", queries.join(" "))
-    };
-    let known: Vec<&str> = readings.known.iter().map(String::as_str).collect();
-    let nearest = requests
-        .iter()
-        .find_map(|request| suggest::nearest(request.name(), &known));
-    let help = match nearest {
-        Some(nearest) => format!("did you mean --host-metric {nearest}?"),
-        None if known.is_empty() => {
-            "the sources have no metric at all in this time range; check --from and --to".to_owned()
-        }
-        None => format!(
-            "give --host-metric with a metric that exists: {}",
-            some_of(&readings.known)
-        ),
     };
     HostMetricsError::Empty {
         what: format!("no source has {wanted} in the time of the records{queries}"),

@@ -3,6 +3,10 @@
 //!
 //! - `ipoib`: bytes in and out of `ib*` interfaces. Prometheus exporters:
 //!   `node_network_*_bytes_total`; LDMS: `rx_bytes#ib*`, `tx_bytes#ib*`.
+//!   `ipoib-in` and `ipoib-out` are one direction of it.
+//! - `nfs-reads`, `nfs-writes`, `nfs-retransmits`: some of the requests of `nfs`. Prometheus
+//!   exporters: label `method` or `operation`, and `node_nfs_rpc_retransmissions_total`; LDMS:
+//!   `read`, `write` and `retransmitts`.
 //! - `nfs`: requests of the NFS client. Prometheus exporters: `node_nfs_requests_total`, or
 //!   `node_mountstats_nfs_operations_requests_total`; LDMS: `numcalls`.
 //! - `lustre`: bytes read and written. Prometheus exporters: `lustre_read_bytes_total`,
@@ -117,6 +121,16 @@ impl Request {
                 .map(|(name, labels)| Selector::new(name, labels))
                 .collect::<Option<Vec<_>>>()
         };
+        let requests = |method, operation, ldms| {
+            Some(vec![
+                all(&[("node_nfs_requests_total", &[("method", method)])])?,
+                all(&[(
+                    "node_mountstats_nfs_operations_requests_total",
+                    &[("operation", operation)],
+                )])?,
+                all(&[(ldms, &[])])?,
+            ])
+        };
         let (title, unit, alternatives) = match name {
             "ipoib" => (
                 "IPoIB, in and out",
@@ -127,6 +141,40 @@ impl Request {
                         ("node_network_transmit_bytes_total", &[IB]),
                     ])?,
                     all(&[("rx_bytes", &[IB]), ("tx_bytes", &[IB])])?,
+                ],
+            ),
+            "ipoib-in" => (
+                "IPoIB, received",
+                Unit::OctetsPerSecond,
+                vec![
+                    all(&[("node_network_receive_bytes_total", &[IB])])?,
+                    all(&[("rx_bytes", &[IB])])?,
+                ],
+            ),
+            "ipoib-out" => (
+                "IPoIB, sent",
+                Unit::OctetsPerSecond,
+                vec![
+                    all(&[("node_network_transmit_bytes_total", &[IB])])?,
+                    all(&[("tx_bytes", &[IB])])?,
+                ],
+            ),
+            "nfs-reads" => (
+                "NFS reads of clients",
+                Unit::PerSecond,
+                requests("Read", "READ", "read")?,
+            ),
+            "nfs-writes" => (
+                "NFS writes of clients",
+                Unit::PerSecond,
+                requests("Write", "WRITE", "write")?,
+            ),
+            "nfs-retransmits" => (
+                "NFS retransmits of clients",
+                Unit::PerSecond,
+                vec![
+                    all(&[("node_nfs_rpc_retransmissions_total", &[])])?,
+                    all(&[("retransmitts", &[])])?,
                 ],
             ),
             "nfs" => (

@@ -256,3 +256,56 @@ fn source_is_an_address_or_files() {
         Source::Files("http.jsonl".into())
     );
 }
+
+#[test]
+fn request_without_a_metric_is_reported_beside_one_that_has_some() {
+    let dir = tempfile::tempdir().unwrap();
+    let wanted = ["ipoib-in", "node_lod1", "ipoib-out"];
+    let found = load_from(dir.path(), &[("a.jsonl", LINES)], &wanted).unwrap();
+    let of_metrics: Vec<_> = found
+        .notes
+        .iter()
+        .filter(|note| note.contains("no source has"))
+        .collect();
+    assert_eq!(
+        of_metrics,
+        [
+            "no source has the metric node_lod1 for the selected hosts; did you mean --host-metric node_load1?",
+            "no source has the metric ipoib-out for the selected hosts"
+        ]
+    );
+}
+
+#[test]
+fn presets_of_one_kind_select_a_direction_or_a_request() {
+    let dir = tempfile::tempdir().unwrap();
+    let net = "#Time,ProducerName,rx_bytes#ib0,tx_bytes#ib0,tx_bytes#eth0\n1000,n1,0,10,0\n1001,n1,5,30,900\n";
+    let nfs =
+        "#Time,ProducerName,numcalls,retransmitts,read,write\n1000,n1,0,0,0,0\n1001,n1,99,1,2,3\n";
+    let lines = r#"{"time":1000,"host":"n2","metric":"node_nfs_requests_total","method":"Write","value":0}
+{"time":1001,"host":"n2","metric":"node_nfs_requests_total","method":"Write","value":7}
+{"time":1000,"host":"n2","metric":"node_nfs_requests_total","method":"Read","value":0}
+{"time":1001,"host":"n2","metric":"node_nfs_requests_total","method":"Read","value":8}
+"#;
+    let files = [
+        ("procnetdev/net", net),
+        ("procnfs/nfs", nfs),
+        ("a.jsonl", lines),
+    ];
+    let presets = [
+        ("ipoib-in", vec![("n1", 5.0)]),
+        ("ipoib-out", vec![("n1", 20.0)]),
+        ("nfs-reads", vec![("n1", 2.0), ("n2", 8.0)]),
+        ("nfs-writes", vec![("n1", 3.0), ("n2", 7.0)]),
+        ("nfs-retransmits", vec![("n1", 1.0)]),
+    ];
+    for (preset, expected) in presets {
+        let found = load_from(dir.path(), &files, &[preset]).unwrap();
+        let mut last: Vec<_> = values(&found.metrics[0])
+            .into_iter()
+            .filter_map(|(host, to, value)| (to == 1001).then_some((host, value?)))
+            .collect();
+        last.sort_by(|a, b| a.0.cmp(b.0));
+        assert_eq!(last, expected, "{preset}");
+    }
+}

@@ -9,7 +9,7 @@ use ibnet_record::{FieldValue, PortField};
 use ibnet_store::column::{Column, Integers, Texts};
 use ibnet_store::error::StoreError;
 use ibnet_store::read::ArchiveFile;
-use ibnet_store::schema::{COUNTERS, DT_SLOTS, TableName, column_of};
+use ibnet_store::schema::{COUNTERS, DT_SLOTS, MINUTE_RATES, TableName, column_of};
 use ibnet_store::table::Table;
 use rustc_hash::FxHashMap;
 use serde_json::value::RawValue;
@@ -29,6 +29,8 @@ pub(super) struct PortRows {
     counters: Vec<usize>,
     /// Indices of the `GROUP_dt_slots` columns that have values. Only few rows have one.
     slots: Vec<usize>,
+    /// Indices of the columns with the max and the percentile of the rates of a minute.
+    peaks: Vec<usize>,
     /// Counters that differ between rows: the index in `counters` and the index of the column.
     /// `None` if a row lacks a counter, or has an array.
     varied: Option<Vec<(usize, usize)>>,
@@ -188,7 +190,11 @@ impl PortRows {
             .map(|field| (field, column_of(field)))
             .collect();
         let has_unknown = !table.column(table.schema().extra()).is_blank();
+        let peaks = MINUTE_RATES.iter().flat_map(|[_, peaks @ ..]| peaks);
+        let peaks = peaks.filter_map(|name| table.schema().index(name));
+        let peaks = peaks.filter(|index| !table.column(*index).is_blank());
         Self {
+            peaks: peaks.collect(),
             numbers,
             has_unknown,
             guids,
@@ -315,6 +321,18 @@ impl PortRows {
             Some((name, Value::One(self.integer(*column, row)?)))
         });
         port.counters.extend(stated);
+        port.counters.extend(self.peaks(row));
+    }
+
+    /// Returns the max and the percentile of the rates of a minute.
+    fn peaks(&self, row: usize) -> impl Iterator<Item = (&str, Value)> {
+        self.peaks.iter().filter_map(move |index| {
+            let name = self.table.schema().columns[*index].name;
+            match self.number(*index, row) {
+                FieldValue::Float(value) => Some((name, Value::Real(value))),
+                _ => None,
+            }
+        })
     }
 
     /// Returns the record of a row.
@@ -346,7 +364,8 @@ impl PortRows {
                 _ => None,
             }
         };
-        self.counters.iter().chain(&self.slots).filter_map(value)
+        let counters = self.counters.iter().chain(&self.slots);
+        counters.filter_map(value).chain(self.peaks(row))
     }
 
     /// Returns the value of a field that is not a counter.

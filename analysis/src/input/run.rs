@@ -421,6 +421,11 @@ impl<'a> Run<'a> {
         self.rows.clone()
     }
 
+    /// Returns whether the records are one-minute means of an archive.
+    pub fn are_minutes(&self) -> bool {
+        self.of.are_minutes()
+    }
+
     /// Returns the time of a record in nanoseconds since 1970.
     #[inline]
     pub fn ts(&self, row: usize) -> u64 {

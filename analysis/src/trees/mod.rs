@@ -116,6 +116,20 @@ pub struct Branch {
     pub used_seconds: f64,
 }
 
+/// Waiting of a port for a root in an interval.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Wait {
+    /// The root, and why it is one.
+    pub root: (PortKey, RootCause),
+    /// The waiting port.
+    pub port: PortKey,
+    /// Start and end of the interval in nanoseconds since 1970.
+    pub span_ns: (u64, u64),
+    /// Blocked time in seconds. If the port may have waited for several roots, each root gets an
+    /// equal part.
+    pub seconds: f64,
+}
+
 /// Name and link of a port.
 #[derive(Clone, PartialEq, Debug)]
 struct PortLabel {
@@ -129,6 +143,16 @@ impl Trees {
     /// Finds all trees. The search runs for each interval, so the input must have been read in
     /// several intervals. `devices` shows which devices did not answer.
     pub fn find(ports: &BTreeMap<PortKey, PortSummary>, devices: &Devices, limits: Limits) -> Self {
+        Self::find_each(ports, devices, limits, |_| {})
+    }
+
+    /// Finds all trees as [`Self::find`] does, and passes each waiting of a port to `each`.
+    pub fn find_each(
+        ports: &BTreeMap<PortKey, PortSummary>,
+        devices: &Devices,
+        limits: Limits,
+        mut each: impl FnMut(Wait),
+    ) -> Self {
         let peers = ports
             .iter()
             .filter_map(|(key, port)| Some((port.peer?, PortLabel::of_peer(*key, port))));
@@ -150,7 +174,7 @@ impl Trees {
         };
         let mut trees: BTreeMap<Root, Tree> = BTreeMap::new();
         for_each_snapshot(&ports, interval_ns, devices, limits, |snapshot| {
-            found.add(snapshot, &mut trees);
+            found.add(snapshot, &mut trees, &mut each);
         });
         found.trees = trees.into_values().collect();
         // The sort is stable, so trees of equal weight stay in the order of their GUIDs.
@@ -161,7 +185,13 @@ impl Trees {
     }
 
     /// Adds the trees of an interval.
-    fn add(&mut self, snapshot: &Snapshot, trees: &mut BTreeMap<Root, Tree>) {
+    fn add(
+        &mut self,
+        snapshot: &Snapshot,
+        trees: &mut BTreeMap<Root, Tree>,
+        each: &mut impl FnMut(Wait),
+    ) {
+        let from = snapshot.number.saturating_mul(self.interval_ns);
         if snapshot.is_congested() {
             self.seconds += snapshot.seconds();
         }
@@ -184,6 +214,12 @@ impl Trees {
             for root in roots {
                 if let Some(tree) = trees.get_mut(root) {
                     tree.held_up_seconds += part;
+                    each(Wait {
+                        root: *root,
+                        port: *key,
+                        span_ns: (from, from.saturating_add(self.interval_ns)),
+                        seconds: part,
+                    });
                 }
             }
         }

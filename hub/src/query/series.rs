@@ -52,6 +52,13 @@ impl SeriesMetric {
             .map_err(|error: ibnet_record::types::ParseError| {
                 wrong("metric", name, error.expected)
             })?;
+        if metric.ratio().is_some() {
+            return Err(wrong(
+                "metric",
+                name,
+                "xmit_blocked and xmit_gbps, whose ratio it is",
+            ));
+        }
         Ok(Self { metric, form })
     }
 

@@ -71,7 +71,13 @@ impl Scale {
         let units: &[(f64, &'static str)] = match unit {
             Unit::Gbps => &[(1e3, "Tb/s"), (1.0, "Gb/s"), (1e-3, "Mb/s"), (1e-6, "kb/s")],
             Unit::ShareOfLink | Unit::ShareOfTime => &[(0.01, "%")],
-            Unit::Nanoseconds => &[(1e9, "s"), (1e6, "ms"), (1e3, "us"), (1.0, "ns")],
+            Unit::Nanoseconds => &[
+                (86_400e9, "d"),
+                (1e9, "s"),
+                (1e6, "ms"),
+                (1e3, "us"),
+                (1.0, "ns"),
+            ],
             Unit::OctetsPerSecond => &[
                 (1e12, "TB/s"),
                 (1e9, "GB/s"),
@@ -183,9 +189,10 @@ fn format_mark(mark: f64, unit: &'static str) -> String {
 }
 
 const SECOND: u64 = 1_000_000_000;
+const DAY: u64 = 86_400 * SECOND;
 
 /// Possible distances between the marks of a time axis, in nanoseconds.
-const STEPS: [u64; 22] = [
+const STEPS: [u64; 24] = [
     SECOND / 1000,
     SECOND / 100,
     SECOND / 10,
@@ -205,9 +212,11 @@ const STEPS: [u64; 22] = [
     7200 * SECOND,
     6 * 3600 * SECOND,
     12 * 3600 * SECOND,
-    86_400 * SECOND,
-    7 * 86_400 * SECOND,
-    28 * 86_400 * SECOND,
+    DAY,
+    7 * DAY,
+    28 * DAY,
+    91 * DAY,
+    364 * DAY,
 ];
 
 /// Returns about `most` marks of a time axis with their labels, at round local times.
@@ -218,7 +227,11 @@ pub fn times(zone: &Zone, from: u64, to: u64, most: usize) -> Vec<(u64, String)>
         "%H:%M:%S%.3f"
     } else if step < 60 * SECOND {
         "%H:%M:%S"
-    } else if to.saturating_sub(from) > 86_400 * SECOND {
+    } else if step >= 28 * DAY {
+        "%Y-%m-%d"
+    } else if step >= DAY {
+        "%m-%d"
+    } else if to.saturating_sub(from) > DAY {
         "%m-%d %H:%M"
     } else {
         "%H:%M"
@@ -229,13 +242,15 @@ pub fn times(zone: &Zone, from: u64, to: u64, most: usize) -> Vec<(u64, String)>
     });
     let first =
         (i128::from(from) + offset).div_euclid(i128::from(step)) * i128::from(step) - offset;
+    // The clock may have changed since the first mark, so a day can begin up to an hour later.
+    let clock = if step >= DAY { 3600 * SECOND } else { 0 };
     let marks = (0..)
         .map(|mark: i128| first + mark * i128::from(step))
         .take_while(|mark| *mark <= i128::from(to));
     marks
         .filter_map(|mark| u64::try_from(mark).ok())
         .filter(|mark| *mark >= from)
-        .map(|mark| (mark, zone.format(mark, format)))
+        .map(|mark| (mark, zone.format(mark + clock, format)))
         .collect()
 }
 

@@ -48,5 +48,21 @@ pub const LINES: [Rgb; 6] = [
     (86, 180, 233),
 ];
 
+/// Largest number of series that [`series`] distinguishes.
+pub const SERIES: usize = 3 * LINES.len();
+
+/// Returns the colour of a series: those of [`LINES`], then a lighter and a darker shade of each.
+/// Neighbouring shades have different hues and differ in lightness.
+pub fn series(index: usize) -> Rgb {
+    let (red, green, blue) = LINES[index % LINES.len()];
+    let (other, part) = match index / LINES.len() % 3 {
+        0 => (0.0, 0.0),
+        round if (round + index).is_multiple_of(2) => (255.0, 0.6),
+        _ => (0.0, 0.5),
+    };
+    let mixed = |own: u8| (f64::from(own) + part * (other - f64::from(own))).round() as u8;
+    (mixed(red), mixed(green), mixed(blue))
+}
+
 #[cfg(test)]
 mod tests;

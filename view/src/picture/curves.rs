@@ -60,6 +60,16 @@ pub(super) fn curve<DB: DrawingBackend>(
     Ok(())
 }
 
+/// Draws a point alone.
+pub(super) fn dot<DB: DrawingBackend>(
+    area: &DrawingArea<DB, Shift>,
+    point: (i32, i32),
+    style: Style,
+) -> Drawn<DB> {
+    area.draw(&Circle::new(point, 4, style.color.filled()))?;
+    Ok(())
+}
+
 /// Cuts a line where it turns by more than a right angle. In a PNG, such a corner of a thick line
 /// would have a tip far outside of the line.
 fn unfolded(points: &[(i32, i32)]) -> Vec<&[(i32, i32)]> {

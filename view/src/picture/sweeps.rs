@@ -15,6 +15,7 @@ use plotters::style::text_anchor::{HPos, VPos};
 
 use super::curves::{self, Frame, GREY, STYLES, Style};
 use crate::draw::{self, Drawing, Drawn, axis};
+use crate::text::count;
 
 /// The durations of a recording.
 #[derive(Clone, Debug)]
@@ -96,7 +97,7 @@ impl SweepPicture {
             ]
         };
         Self {
-            subtitle: format!("{when}; {} samplers", report.rows.len()),
+            subtitle: format!("{when}; {}", count(report.rows.len(), "sampler")),
             zone,
             more,
             courses,
@@ -114,7 +115,7 @@ impl SweepPicture {
         let frame = Frame {
             at: (LEFT, TOP),
             size: (2 * PLOT + BETWEEN, HEIGHT),
-            x: (0.0, seconds(to)),
+            x: (0.0, seconds(to).max(1e-3)),
             top: 1.08 * self.longest,
         };
         let times: Vec<_> = axis::times(&self.zone, from, to, 8)
@@ -136,7 +137,12 @@ impl SweepPicture {
                 .steps()
                 .map(|(ts, step)| frame.pixel(seconds(ts), step.max as f64))
                 .collect();
-            curves::curve(area, &points, Style::nth(index))?;
+            let style = Style::nth(index);
+            match points[..] {
+                // A curve needs two points.
+                [point] => curves::dot(area, point, style)?,
+                _ => curves::curve(area, &points, style)?,
+            }
         }
         let names: Vec<_> = self
             .courses

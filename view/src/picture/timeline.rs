@@ -20,12 +20,11 @@ const PLOT: i32 = 800;
 const HEIGHT: i32 = 190;
 const TOP: i32 = 92;
 const BETWEEN: i32 = 64;
-const BOTTOM: i32 = 34;
 
 const SMALL: u32 = 12;
 
 /// Largest number of series that have their own colours.
-pub(super) const COLORS: usize = palette::LINES.len();
+pub(super) const COLORS: usize = palette::SERIES;
 
 const GREY: RGBColor = RGBColor(90, 90, 90);
 const FAINT: RGBColor = RGBColor(222, 222, 222);
@@ -90,10 +89,10 @@ pub(super) fn largest(series: Vec<(String, Vec<Cell>)>, what: &str) -> Vec<Serie
     let others = rest.split_off(most.min(rest.len()));
     let mut shown: Vec<Series> = rest
         .into_iter()
-        .zip(palette::LINES)
-        .map(|((name, values), color)| Series {
+        .enumerate()
+        .map(|(index, (name, values))| Series {
             name,
-            color,
+            color: palette::series(index),
             values,
         })
         .collect();
@@ -102,7 +101,7 @@ pub(super) fn largest(series: Vec<(String, Vec<Cell>)>, what: &str) -> Vec<Serie
         let values = cell::sum(0, others.into_iter().map(|(_, values)| values));
         shown.push(Series {
             name,
-            color: palette::LINES[COLORS - 1],
+            color: palette::series(COLORS - 1),
             values,
         });
     }
@@ -112,9 +111,18 @@ pub(super) fn largest(series: Vec<(String, Vec<Cell>)>, what: &str) -> Vec<Serie
 impl Timeline {
     /// Leaves out the first or the last step if less than an eighth of it lies in the recorded
     /// time. Such a step exists because slots rarely begin exactly where a step begins; heat maps
-    /// leave out such columns too.
+    /// leave out such columns too. Without any step, the recorded time has no value.
     #[must_use]
     pub fn trimmed(mut self, (from, to): (u64, u64)) -> Self {
+        if self.steps == 0 {
+            let step_ns = to.saturating_sub(from).max(1);
+            return Self {
+                start_ns: from,
+                step_ns,
+                steps: 1,
+                ..self
+            };
+        }
         let least_ns = self.step_ns / 8;
         let last_start = self.end_ns().saturating_sub(self.step_ns);
         let first_end = self.start_ns.saturating_add(self.step_ns);
@@ -291,13 +299,18 @@ impl Timeline {
         backgrounds: impl Iterator<Item = (&'static str, RGBColor)>,
     ) -> Drawn<DB> {
         let left = LEFT + PLOT + 16;
+        let backgrounds: Vec<_> = backgrounds.collect();
+        let entries = panel.curves.len() + panel.stacked.len() + backgrounds.len();
+        // The entries end above those of the next panel.
+        let step = ((HEIGHT + BETWEEN - 7) / entries.max(1) as i32).clamp(11, 18);
+        let half = (step - 6).min(6);
         let mut y = top + 7;
         for series in panel.curves.iter().chain(panel.stacked.iter().rev()) {
             let is_curve = panel.curves.contains(series);
             let corners = if is_curve {
                 [(left, y - 1), (left + 14, y + 1)]
             } else {
-                [(left, y - 6), (left + 14, y + 6)]
+                [(left, y - half), (left + 14, y + half)]
             };
             area.draw(&Rectangle::new(corners, rgb(series.color).filled()))?;
             draw::write(
@@ -308,11 +321,11 @@ impl Timeline {
                 (HPos::Left, VPos::Center),
                 &BLACK,
             )?;
-            y += 18;
+            y += step;
         }
         for (name, color) in backgrounds {
             area.draw(&Rectangle::new(
-                [(left, y - 6), (left + 14, y + 6)],
+                [(left, y - half), (left + 14, y + half)],
                 color.filled(),
             ))?;
             draw::write(
@@ -323,7 +336,7 @@ impl Timeline {
                 (HPos::Left, VPos::Center),
                 &BLACK,
             )?;
-            y += 18;
+            y += step;
         }
         Ok(())
     }
@@ -395,10 +408,7 @@ fn rounded_up(most: f64) -> f64 {
 
 impl Drawing for Timeline {
     fn size(&self) -> (u32, u32) {
-        (
-            PAGE as u32,
-            (Self::top(self.panels.len()) - BETWEEN + BOTTOM) as u32,
-        )
+        (PAGE as u32, Self::top(self.panels.len()) as u32)
     }
 
     fn title(&self) -> String {
@@ -583,11 +593,11 @@ mod tests {
 
     #[test]
     fn small_series_are_joined() {
-        let series = (0..9)
+        let series = (0..COLORS + 3)
             .map(|number| {
                 (
                     format!("s{number}"),
-                    vec![Cell::Value(f64::from(10 - number)), Cell::NoRecord],
+                    vec![Cell::Value((COLORS + 4 - number) as f64), Cell::NoRecord],
                 )
             })
             .collect();

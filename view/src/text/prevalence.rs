@@ -1,9 +1,11 @@
 //! Table of the time in which ports waited.
 
 use ibnet_analysis::ports::PortName;
+use ibnet_analysis::prevalence::roots::{RootJobRow, RootRow};
 use ibnet_analysis::prevalence::{By, Direction, PrevalenceRow};
 use ibnet_record::types::Printable;
 
+use super::sharing::cause;
 use super::{count, percent, table};
 
 /// Writes the rows as a table. `all` is the number of rows before the selection of the first ones.
@@ -44,8 +46,64 @@ pub fn report(rows: &[PrevalenceRow], by: By, all: usize) -> String {
         table.add_row(columns(cells(row)));
     }
     let numbers: Vec<usize> = (if is_of_time { 1 } else { 2 }..header.len()).collect();
-    format!("Time in which ports were blocked for more than {limit}: {shown}\n\n")
+    let minutes = rows
+        .iter()
+        .filter_map(|row| row.minutes)
+        .fold(0.0, f64::max);
+    let read = match minutes {
+        0.0 => String::new(),
+        _ => format!(
+            "Up to {} of the time was read as one-minute means: `above` has bounds\n",
+            percent(Some(minutes))
+        ),
+    };
+    format!("Time in which ports were blocked for more than {limit}: {shown}\n{read}\n")
         + &table::to_text(table, &numbers)
+        + "\n"
+}
+
+/// Writes the roots as a table. `all` is the number of roots before the selection of the first
+/// ones.
+pub fn roots(rows: &[RootRow], all: usize) -> String {
+    /// Number of jobs that a row names.
+    const JOBS: usize = 3;
+    let shown = if rows.len() < all {
+        format!("{} of {}", rows.len(), count(all, "root"))
+    } else {
+        count(all, "root")
+    };
+    let job = |job: &RootJobRow| format!("{} ({:.0} s)", Printable(&job.job), job.waited_seconds);
+    let mut table = table::new();
+    table.set_header([
+        "root",
+        "to",
+        "cause",
+        "seconds",
+        "of time",
+        "held up s",
+        "host ports",
+        "jobs that waited",
+    ]);
+    for row in rows {
+        let mut jobs: Vec<_> = row.jobs.iter().take(JOBS).map(job).collect();
+        if row.jobs.len() > JOBS {
+            jobs.push(format!("{} more", row.jobs.len() - JOBS));
+        }
+        table.add_row([
+            row.root.to_string(),
+            row.to
+                .as_ref()
+                .map_or_else(String::new, ToString::to_string),
+            cause(row.why).to_owned(),
+            format!("{:.0}", row.seconds),
+            percent(row.share),
+            format!("{:.0}", row.held_up_seconds),
+            row.host_ports.to_string(),
+            jobs.join(", "),
+        ]);
+    }
+    format!("Roots of congestion for which ports waited: {shown}\n\n")
+        + &table::to_text(table, &[3, 4, 5, 6])
         + "\n"
 }
 
@@ -67,7 +125,10 @@ fn cells(row: &PrevalenceRow) -> [String; 9] {
         name,
         to,
         row.ports.to_string(),
-        percent(row.above),
+        match (percent(row.above), percent(row.above_max)) {
+            (least, most) if least == most => most,
+            (least, most) => format!("{} to {most}", least.trim_end_matches(" %")),
+        },
         percent(row.covered),
         percent(row.blocked),
         number(row.blocked_seconds, 0),

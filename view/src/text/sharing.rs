@@ -73,6 +73,16 @@ fn write_neighbours(text: &mut String, sharing: &Sharing) -> fmt::Result {
     more(text, sharing.neighbours.len())
 }
 
+/// Returns a short text for the cause of a tree.
+pub(super) const fn cause(why: RootCause) -> &'static str {
+    match why {
+        RootCause::Full => "full",
+        RootCause::SlowHost => "slow host",
+        RootCause::Unreachable => "no answer",
+        RootCause::Unclear => "unclear",
+    }
+}
+
 fn write_roots(text: &mut String, sharing: &Sharing) -> fmt::Result {
     if sharing.roots.is_empty() {
         return writeln!(text, "\nNo congestion held up the hosts of this job.");
@@ -87,12 +97,7 @@ fn write_roots(text: &mut String, sharing: &Sharing) -> fmt::Result {
         "traffic of",
     ]);
     for root in sharing.roots.iter().take(MAX) {
-        let why = match root.why {
-            RootCause::Full => "full",
-            RootCause::SlowHost => "slow host",
-            RootCause::Unreachable => "no answer",
-            RootCause::Unclear => "unclear",
-        };
+        let why = cause(root.why);
         let to = root
             .to
             .as_ref()

@@ -12,6 +12,7 @@ use ibnet_analysis::job::row::JobRow;
 use ibnet_analysis::latency::LatencyRow;
 use ibnet_analysis::links::LinkRow;
 use ibnet_analysis::prevalence::PrevalenceRow;
+use ibnet_analysis::prevalence::roots::RootRow;
 use ibnet_analysis::rows::Row;
 use ibnet_analysis::sweeps::SweepRow;
 use ibnet_analysis::sweeps::histogram::BinRow;
@@ -270,6 +271,48 @@ fn prevalence_is_the_simple_sum_over_the_records() {
         "n11 mlx5_0 port 1 leaf1 port 1 1 66.7 % 100.0 % 17.5 % 1 26.2 0.040"
     );
     assert!(text.contains("1 of 12 link directions"), "{text}");
+}
+
+#[test]
+fn each_day_is_a_file_of_its_own() {
+    let folder = recorded();
+    let (code, _, stderr) = run(
+        folder.path(),
+        &["heatmap", "--format", "csv", "--each", "day", "-o", "x.csv"],
+    );
+    assert_eq!(code, 0, "{stderr}");
+    let names = fs::read_dir(folder.path()).unwrap();
+    let names: Vec<_> = names
+        .map(|file| file.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name.starts_with("x-2026-11-2") && name.ends_with(".csv"))
+        .collect();
+    assert_eq!(names.len(), 1, "{names:?}");
+    let whole = run(folder.path(), &["heatmap", "--format", "csv"]).1;
+    assert_eq!(
+        fs::read_to_string(folder.path().join(&names[0])).unwrap(),
+        whole
+    );
+}
+
+#[test]
+fn prevalence_draws_a_calendar_and_lists_roots() {
+    let folder = recorded();
+    let run = |args: &[&str]| run(folder.path(), &[&["prevalence"], args].concat());
+    let (code, _, stderr) = run(&["-o", "calendar.svg"]);
+    assert_eq!(code, 0, "{stderr}");
+    let svg = fs::read_to_string(folder.path().join("calendar.svg")).unwrap();
+    assert!(svg.contains("time blocked for more than 10 %") && svg.contains(">12:00<"));
+    let rows = json(folder.path(), &["prevalence", "--by", "root"]);
+    let trees = json(folder.path(), &["links", "--tree"]);
+    let of = |document: &Value, field: &str| -> Vec<(Value, Value)> {
+        let rows = document["rows"].as_array().unwrap().iter();
+        let rows = rows.filter(|row| field != "victims" || row[field] != json!([]));
+        rows.map(|row| (row["root"].clone(), row["held_up_seconds"].clone()))
+            .collect()
+    };
+    assert_eq!(of(&rows, "jobs"), of(&trees, "victims"));
+    let (code, _, stderr) = run(&["--by", "root", "-o", "roots.png"]);
+    assert!(code != 0 && stderr.contains("roots.png"), "{stderr}");
 }
 
 #[test]
@@ -665,6 +708,7 @@ fn every_field_is_documented() {
         HeatRow::COLUMNS,
         LinkRow::COLUMNS,
         PrevalenceRow::COLUMNS,
+        RootRow::COLUMNS,
         ErrorRow::COLUMNS,
         TreeRow::COLUMNS,
         JobRow::COLUMNS,

@@ -20,6 +20,8 @@ use crate::Failure;
 /// Max number of time intervals in which congestion trees are searched.
 pub(crate) const INTERVALS: usize = 64;
 
+const HOUR_NS: u64 = 3_600_000_000_000;
+
 /// Input size in bytes from which a progress bar is shown.
 const SLOW_TO_READ: u64 = 64 << 20;
 
@@ -201,9 +203,60 @@ fn outside(inputs: &Inputs) -> AnalysisError {
     }
 }
 
-/// Returns the time of the first record, in nanoseconds since 1970.
-pub(crate) fn start_of(inputs: &Inputs) -> Result<u64, AnalysisError> {
-    // A pipe cannot be read a second time.
+/// Returns the time range of the records before they are read, in nanoseconds since 1970.
+pub(crate) fn span_of(inputs: &Inputs) -> Result<(u64, u64), AnalysisError> {
+    span(&survey(inputs)?)
+}
+
+/// Reads each part of the time, of at most an hour, and passes its result to `each`. Returns the
+/// time range of all records. Files are read once for each hour, an archive only once.
+pub(crate) fn read_hours<F: Fold>(
+    inputs: &Inputs,
+    empty: &F,
+    mut each: impl FnMut(F),
+) -> Result<ReadSummary, AnalysisError> {
+    let summary = survey(inputs)?;
+    note_summary(&summary);
+    let (start, end) = span(&summary)?;
+    let bar = Progress::new((end - start).div_ceil(HOUR_NS), "hours");
+    for (from, part) in parts(inputs, (start, end), |from| from.checked_add(HOUR_NS)) {
+        bar.set((from - start) / HOUR_NS);
+        each(input::read(&part, empty)?.0);
+    }
+    bar.finish();
+    Ok(summary)
+}
+
+/// Divides a time range into parts. Returns the start of each part, and its inputs. `next` returns
+/// the end of the part with a time. The first record describes a time before it, and the last
+/// record is included, so the first and the last part have no bounds of their own there.
+pub(crate) fn parts(
+    inputs: &Inputs,
+    (start, end): (u64, u64),
+    next: impl Fn(u64) -> Option<u64>,
+) -> impl Iterator<Item = (u64, Inputs)> {
+    let starts = std::iter::successors(Some(start), move |from| {
+        next(*from).filter(|next| *next <= end)
+    });
+    let mut starts = starts.peekable();
+    std::iter::from_fn(move || {
+        let from = starts.next()?;
+        let part = Inputs {
+            from: if from == start {
+                inputs.from
+            } else {
+                Some(from)
+            },
+            to: starts.peek().copied().or(inputs.to),
+            ..inputs.clone()
+        };
+        Some((from, part))
+    })
+}
+
+/// Reads the inputs for what can be said about all of them. They are read again later, which a pipe
+/// does not permit.
+fn survey(inputs: &Inputs) -> Result<ReadSummary, AnalysisError> {
     if !inputs
         .files
         .iter()
@@ -215,7 +268,7 @@ pub(crate) fn start_of(inputs: &Inputs) -> Result<u64, AnalysisError> {
             help,
         });
     }
-    span(&input::read(inputs, &Nothing)?.1).map(|(from, _)| from)
+    Ok(input::read(inputs, &Nothing)?.1)
 }
 
 /// A fold that uses no records. Reading then gives only the times of the records.

@@ -15,6 +15,7 @@ use ibnet_analysis::heat::range::Range;
 use ibnet_analysis::host_metrics::panels::{self, Columns};
 use ibnet_analysis::host_metrics::{self, HostMetrics};
 use ibnet_analysis::hosts::{HostNames, Hosts};
+use ibnet_analysis::input::Inputs;
 use ibnet_analysis::job::run::JobRun;
 use ibnet_analysis::metric::Metric;
 use ibnet_analysis::when::Zone;
@@ -37,8 +38,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     recorded: Recorded,
     /// Metric: xmit_gbps, rcv_gbps, xmit_utilization, rcv_utilization, xmit_blocked, rtt_ns (all
-    /// MADs of a port in a slot), rtt_mean_ns (mean per MAD), errors (all kinds), or a counter for
-    /// its rate. An array of counters is summed; NAME[3] is one element of it
+    /// MADs of a port in a slot), rtt_mean_ns (mean per MAD), blocked_ns_per_byte (blocked time per
+    /// byte sent), errors (all kinds), or a counter for its rate. An array of counters is summed; NAME[3] is one element of it
     #[arg(
         short,
         long,
@@ -101,9 +102,19 @@ pub(crate) struct Args {
     /// Draw on this terminal with half blocks; NO_COLOR selects grey shades
     #[arg(long, conflicts_with = "format")]
     terminal: bool,
+    /// Write a file for each hour or day of the time range, in the local time zone (TZ); the time
+    /// becomes a part of its name, such as `heat-2026-11-27.png`
+    #[arg(long, value_enum, value_name = "hour|day", hide_possible_values = true, requires = "output", conflicts_with_all = ["terminal", "follow"])]
+    each: Option<Each>,
     /// Draw again when the files have grown; check every SECONDS (default 5)
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "5", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     follow: Option<u64>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+enum Each {
+    Hour,
+    Day,
 }
 
 const EXAMPLES: &str = "\
@@ -121,6 +132,7 @@ Examples:
   ibnet-view heatmap lines/* -m port_xmit_data_sl_bytes --by sl -o levels.png
   ibnet-view heatmap lines/* --slurm-file jobs.txt --by host -o jobs.png
   ibnet-view heatmap lines/* -m xmit_utilization --follow -o now.png
+  ibnet-view heatmap archive -m xmit_blocked --by switch --each day -o blocked.png
   ibnet-view heatmap lines/* -m xmit_blocked --host-metrics http://prometheus:9090 -o h.png
   ibnet-view heatmap lines/* -m xmit_blocked --format csv -o blocked.csv";
 
@@ -138,15 +150,49 @@ fn size(text: &str) -> Result<(u32, u32), String> {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    match args.follow {
-        None => draw(args),
-        Some(seconds) => follow(args, Duration::from_secs(seconds)),
+    match (args.follow, args.each) {
+        (Some(seconds), _) => follow(args, Duration::from_secs(seconds)),
+        (None, Some(each)) => draw_each(args, each),
+        (None, None) => draw(args, &args.recorded.inputs()?, args.output.as_ref()),
     }
 }
 
-fn draw(args: &Args) -> Result<(), Failure> {
+/// Draws each hour or day with records.
+fn draw_each(args: &Args, each: Each) -> Result<(), Failure> {
+    let inputs = args.recorded.inputs()?;
+    let (zone, span) = (Zone::local(), common::span_of(&inputs)?);
+    let (form, next): (_, fn(&Zone, u64) -> Option<u64>) = match each {
+        // The clock shows an hour twice when summer time ends, so the offset is a part of the name.
+        Each::Hour => ("%Y-%m-%dT%H%z", Zone::next_hour),
+        Each::Day => ("%Y-%m-%d", Zone::next_day),
+    };
+    let mut last = Ok(());
+    let mut has_drawn = false;
+    for (from, part) in common::parts(&inputs, span, |from| next(&zone, from)) {
+        let name = |path: &PathBuf| {
+            let mut name = path.file_stem().unwrap_or_default().to_owned();
+            name.push(format!("-{}", zone.format(from, form)));
+            let named = path.with_file_name(name);
+            path.extension().map_or_else(
+                || named.clone(),
+                |extension| named.with_added_extension(extension),
+            )
+        };
+        match draw(args, &part, args.output.as_ref().map(name).as_ref()) {
+            // Nothing was recorded in this hour or day.
+            Err(nothing @ Failure::Analysis(AnalysisError::Nothing { .. })) => last = Err(nothing),
+            done => {
+                done?;
+                has_drawn = true;
+            }
+        }
+    }
+    if has_drawn { Ok(()) } else { last }
+}
+
+fn draw(args: &Args, inputs: &Inputs, output: Option<&PathBuf>) -> Result<(), Failure> {
     let picture = if args.format == Format::Text {
-        format::of_picture(args.output.as_deref())?
+        format::of_picture(output.map(PathBuf::as_path))?
     } else {
         None
     };
@@ -159,15 +205,14 @@ fn draw(args: &Args) -> Result<(), Failure> {
     if args.by == RowKind::Group && groups.is_empty() {
         return Err(Failure::NoGroup);
     }
-    let inputs = args.recorded.inputs()?;
-    common::refuse_input(&inputs, args.output.as_ref())?;
+    common::refuse_input(inputs, output)?;
     let empty = match args.by {
         by @ (RowKind::Sl | RowKind::Vl) => HeatMap::by_element(&args.metric, hosts, by)?,
         _ => HeatMap::new(args.metric.clone(), hosts).with_groups(groups),
     };
     let zone = Zone::local();
     let jobs = jobs(args)?;
-    let (heat, summary) = common::read(&inputs, &empty)?;
+    let (heat, summary) = common::read(inputs, &empty)?;
     let hosts = heat.host_rows();
     let grid = heat
         .finish(args.by)?
@@ -178,12 +223,12 @@ fn draw(args: &Args) -> Result<(), Failure> {
             .chain(&of_hosts)
             .flat_map(Grid::heat_rows)
             .collect();
-        return document.write(common::span(&summary)?, &rows, args.output.as_deref());
+        return document.write(common::span(&summary)?, &rows, output.map(PathBuf::as_path));
     }
     if args.terminal {
         show(args, &grid, of_hosts.as_ref(), &zone)?;
     }
-    let Some((path, format)) = args.output.as_ref().zip(picture) else {
+    let Some((path, format)) = output.zip(picture) else {
         return Ok(());
     };
     let picture = HeatPicture::new(
@@ -307,7 +352,7 @@ fn follow(args: &Args, pause: Duration) -> Result<(), Failure> {
         loop {
             let now = state(&args.recorded.inputs()?.files);
             if before.as_ref() != Some(&now) {
-                match draw(args) {
+                match draw(args, &args.recorded.inputs()?, args.output.as_ref()) {
                     // The sweep has not written a port record yet.
                     Err(Failure::Analysis(AnalysisError::Nothing { .. })) => {}
                     done => done?,

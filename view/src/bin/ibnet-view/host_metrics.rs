@@ -27,8 +27,9 @@ pub(crate) struct HostArgs {
     /// (`http://HOST:9090`), or files: JSON lines, CSV, or those of the LDMS store_csv. Repeatable
     #[arg(long = "host-metrics", value_name = "SOURCE")]
     sources: Vec<String>,
-    /// Metric of the hosts: ipoib, nfs, lustre (the default is all three), or a name of the source,
-    /// such as `node_network_*_bytes_total{device=ib*}`. Counters become rates. Repeatable
+    /// Metric of the hosts: ipoib, nfs, lustre (the default is all three), ipoib-in, ipoib-out,
+    /// nfs-reads, nfs-writes, nfs-retransmits, or a name of the source, such as
+    /// `node_network_*_bytes_total{device=ib*}`. Counters become rates. Repeatable
     #[arg(long = "host-metric", value_name = "NAME", requires = "sources")]
     requests: Vec<Request>,
     /// File with the password of the user in the address of Prometheus, or with a bearer token

@@ -231,7 +231,7 @@ fn runs_to_compare(
     let all = if args.source.has_file() {
         others.to_vec()
     } else {
-        args.source.jobs(common::start_of(inputs)?, run.to)?.runs
+        args.source.jobs(common::span_of(inputs)?.0, run.to)?.runs
     };
     let is_other = |other: &&JobRun| (&other.id, other.from) != (&run.id, run.from);
     for text in &args.compare {
@@ -305,7 +305,7 @@ fn jobs_during(args: &Args, inputs: &Inputs) -> Result<Vec<JobRun>, Failure> {
     let from = match inputs.from {
         Some(from) => from,
         None if args.source.has_file() => 0,
-        None => common::start_of(inputs)?,
+        None => common::span_of(inputs)?.0,
     };
     Ok(args.source.jobs(from, inputs.to)?.runs)
 }

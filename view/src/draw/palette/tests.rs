@@ -134,3 +134,22 @@ fn curves_differ_for_every_kind_of_colour_vision() {
         }
     }
 }
+
+#[test]
+fn neighbouring_series_differ_for_every_kind_of_colour_vision() {
+    let colors: Vec<Rgb> = (0..SERIES).map(series).collect();
+    assert_eq!(colors[..LINES.len()], LINES);
+    for (vision, matrix) in VISIONS {
+        for (index, first) in colors.iter().enumerate() {
+            for (other, second) in colors.iter().enumerate().skip(index + 1) {
+                let difference = difference(seen(&matrix, *first), seen(&matrix, *second));
+                // Series that are not neighbours are found by their order in the legend.
+                let least = if other == index + 1 { 9.0 } else { 2.3 };
+                assert!(
+                    difference > least,
+                    "{vision}: {index} {first:?} and {other} {second:?} differ by {difference}"
+                );
+            }
+        }
+    }
+}

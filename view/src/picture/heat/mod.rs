@@ -59,6 +59,8 @@ const MAX_NAMES: usize = 160;
 /// Min height in pixels of a panel with a time axis at its top too.
 const TALL: i32 = 400;
 
+const DAY_NS: u64 = 86_400_000_000_000;
+
 const GREY: RGBColor = RGBColor(90, 90, 90);
 
 /// Colours of the stripes of a cell without an answer.
@@ -230,9 +232,14 @@ impl HeatPicture {
         let (grid, panel) = (&section.grid, &section.grid.panels[number]);
         let unit = panel.metric.unit();
         let largest = panel.largest().map(|(value, row, column)| {
-            let when = self
-                .zone
-                .format(grid.start_ns + column as u64 * grid.step_ns, "%H:%M:%S");
+            // The time of day of a long column says nothing.
+            let form = if grid.step_ns < DAY_NS {
+                "%H:%M:%S"
+            } else {
+                "%Y-%m-%d"
+            };
+            let when = grid.start_ns + column as u64 * grid.step_ns;
+            let when = self.zone.format(when, form);
             format!(
                 "; largest: {} at {}, {when}",
                 axis::quantity(value, unit),
@@ -293,15 +300,9 @@ impl HeatPicture {
                 &BLACK,
             )?;
         }
-        let is_beyond = panel.values().any(|value| value > range.high);
-        let upper = if is_beyond {
-            format!("and more: ≥ {}", axis::quantity(range.high, unit))
-        } else {
-            String::new()
-        };
         draw::write(
             area,
-            &upper,
+            &beyond(range, panel),
             SMALL,
             (x, top - 6),
             (HPos::Left, VPos::Bottom),
@@ -440,14 +441,26 @@ pub(crate) fn notes(panel: &Panel, by: RowKind) -> String {
     format!("{summed}{without}{bounds}")
 }
 
-/// Returns the space for the colour bars and their marks.
+/// Returns the text above a colour bar, if there are values above the range.
+fn beyond(range: &ColorRange, panel: &Panel) -> String {
+    if panel.values().any(|value| value > range.high) {
+        let high = axis::quantity(range.high, panel.metric.unit());
+        format!("and more: ≥ {high}")
+    } else {
+        String::new()
+    }
+}
+
+/// Returns the space for the colour bars, their marks and the texts above them.
 fn right(sections: &[Section]) -> i32 {
-    let widest = sections
+    let marks = sections.iter().flat_map(Section::marks);
+    let marks = marks.map(|(_, text)| f64::from(BAR + 7) + font::width(&text, SMALL));
+    let above = sections
         .iter()
-        .flat_map(Section::marks)
-        .map(|(_, text)| font::width(&text, SMALL))
-        .fold(60.0, f64::max);
-    GAP + BAR + 7 + widest.ceil() as i32 + 12
+        .flat_map(|section| section.ranges.iter().zip(&section.grid.panels))
+        .map(|(range, panel)| font::width(&beyond(range, panel), SMALL));
+    let widest = marks.chain(above).fold(f64::from(BAR) + 67.0, f64::max);
+    GAP + widest.ceil() as i32 + 12
 }
 
 /// Draws cells into an image and returns it.

@@ -137,5 +137,6 @@ fn row_kind(by: RowKind) -> &'static str {
         RowKind::Sl => "service level",
         RowKind::Vl => "virtual lane",
         RowKind::Group => "group",
+        RowKind::Hour => "hour",
     }
 }

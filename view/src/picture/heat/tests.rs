@@ -366,3 +366,15 @@ fn host_metrics_are_below_the_fabric_on_the_same_columns() {
         assert!(text.contains(expected), "{expected} is not in {text}");
     }
 }
+
+#[test]
+fn text_above_the_colours_ends_within_the_picture() {
+    for size in [None, Some((500, 500))] {
+        let picture = HeatPicture::new(&grid(), None, &Range::MeanDeviation, Zone::utc(), size);
+        let (section, number) = picture.panels().next().unwrap();
+        let text = beyond(&section.ranges[number], &section.grid.panels[number]);
+        assert_eq!(text, "and more: ≥ 25.4 Gb/s");
+        let end = picture.left + picture.width() + GAP + font::width(&text, SMALL) as i32;
+        assert!(end < picture.size().0 as i32, "{end} {:?}", picture.size());
+    }
+}

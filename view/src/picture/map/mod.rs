@@ -1,5 +1,5 @@
 //! Draws a map of the fabric as SVG. Switches are in rows by tier. The colour and the width of
-//! a link show its utilization. Links of hosts are bars in the box of their switch, or boxes
+//! a link show its utilization, or another metric. Links of hosts are bars in the box of their switch, or boxes
 //! below it.
 //!
 //! Blocked links have teeth, and roots of congestion have a label. Devices that do not answer
@@ -11,21 +11,26 @@ use std::cmp::Ordering;
 use ibnet::drawing::canvas::{Canvas, FONT, px, shortened};
 use ibnet::drawing::layout::Net;
 use ibnet::drawing::sheet::{BOX, NAME, Sheet};
+use ibnet_analysis::cell::Cell;
 use ibnet_analysis::links::Link;
 use ibnet_analysis::map::{Map, MapSwitch};
 use ibnet_record::types::Guid;
 
+use crate::draw::axis;
 use crate::text::{count, errors, percent};
 
 mod scale;
 
-use self::scale::{DOTS, INK, ROOT, blocked, color, width};
+use self::scale::{DOTS, INK, ROOT, blocked};
 
 /// Height of the box of a host in pixels.
 const HOST: f64 = 13.0;
 /// Height of the bars in the box of a switch, and distance of their upper ends from the top of
 /// the box.
 const BARS: (f64, f64) = (10.5, 33.0);
+/// Max number of links between two switches that are drawn as a line each, and the width of all
+/// these lines. Boxes hide what is wider than the gap between them.
+const CABLES: (usize, f64) = (4, 16.0);
 /// Opacity of the parts that do not belong to the job.
 const DIM: (&str, &str) = ("opacity", "0.25");
 
@@ -90,41 +95,6 @@ impl Cable<'_> {
     }
 }
 
-/// Returns the largest utilization of the links, over both directions of each link.
-fn utilization<'a>(links: impl IntoIterator<Item = &'a Link>) -> Option<f64> {
-    links
-        .into_iter()
-        .flat_map(|link| &link.directions)
-        .filter_map(|direction| direction.utilization)
-        .reduce(f64::max)
-}
-
-/// Describes both directions of a link.
-fn description(link: &Link) -> String {
-    let line = |from: usize| {
-        let direction = &link.directions[from];
-        let gbps = direction
-            .gbps
-            .map_or_else(|| "-".to_owned(), |gbps| format!("{gbps:.1}"));
-        let (used, peak, blocked) = (
-            percent(direction.utilization),
-            percent(direction.peak),
-            percent(direction.blocked),
-        );
-        format!(
-            "{} \u{2192} {}: {gbps} Gb/s, {used} used, peak {peak}, blocked {blocked}",
-            link.ends[from],
-            link.ends[1 - from]
-        )
-    };
-    let errors = if link.errors > 0 {
-        format!("\nerrors: {}", link.errors)
-    } else {
-        String::new()
-    };
-    format!("{}\n{}\n{}{errors}", link.rate, line(0), line(1))
-}
-
 fn summary(map: &Map) -> String {
     let hosts: usize = map.switches.iter().map(|switch| switch.hosts.len()).sum();
     let links: usize = map.trunks.values().map(Vec::len).sum();
@@ -139,6 +109,19 @@ fn summary(map: &Map) -> String {
     )
 }
 
+/// A line between two switches.
+struct Line<'a> {
+    ends: (usize, usize),
+    /// The links of the line: one, or all between the two switches.
+    links: &'a [Link],
+    /// Distance from the middle between the switches in pixels.
+    offset: f64,
+    /// Factor of the width.
+    thick: f64,
+    value: Option<f64>,
+    is_bright: bool,
+}
+
 struct Drawing<'a> {
     map: &'a Map,
     sheet: Sheet,
@@ -148,6 +131,64 @@ struct Drawing<'a> {
 }
 
 impl Drawing<'_> {
+    /// Returns the largest value of the links, over both directions of each link.
+    fn value<'a>(&self, links: impl IntoIterator<Item = &'a Link>) -> Option<f64> {
+        let values = links.into_iter().filter_map(|link| self.map.value(link));
+        values.reduce(f64::max)
+    }
+
+    fn share(&self, value: Option<f64>) -> Option<f64> {
+        value.map(|value| self.map.range.share(value))
+    }
+
+    fn color(&self, value: Option<f64>) -> String {
+        scale::color(self.share(value))
+    }
+
+    fn width(&self, value: Option<f64>) -> f64 {
+        scale::width(self.share(value))
+    }
+
+    fn quantity(&self, value: f64) -> String {
+        axis::quantity(value, scale::unit(self.map))
+    }
+
+    /// Describes both directions of a link.
+    fn description(&self, link: &Link) -> String {
+        let line = |from: usize| {
+            let metric = self.map.metric.as_ref().map_or_else(String::new, |metric| {
+                let value = match metric.of(link, from) {
+                    Some(Cell::Value(value)) => self.quantity(value),
+                    Some(Cell::AtLeast { value, .. }) => {
+                        format!("at least {}", self.quantity(value))
+                    }
+                    _ => "-".to_owned(),
+                };
+                format!("{} {value}, ", metric.metric)
+            });
+            let direction = &link.directions[from];
+            let gbps = direction
+                .gbps
+                .map_or_else(|| "-".to_owned(), |gbps| format!("{gbps:.1}"));
+            let (used, peak, blocked) = (
+                percent(direction.utilization),
+                percent(direction.peak),
+                percent(direction.blocked),
+            );
+            format!(
+                "{} \u{2192} {}: {metric}{gbps} Gb/s, {used} used, peak {peak}, blocked {blocked}",
+                link.ends[from],
+                link.ends[1 - from]
+            )
+        };
+        let errors = if link.errors > 0 {
+            format!("\nerrors: {}", link.errors)
+        } else {
+            String::new()
+        };
+        format!("{}\n{}\n{}{errors}", link.rate, line(0), line(1))
+    }
+
     fn draw(&self) -> String {
         let mut canvas = Canvas::new();
         let bottom = self.sheet.bottom() + 40.0;
@@ -180,7 +221,7 @@ impl Drawing<'_> {
         for (index, switch) in self.map.switches.iter().enumerate() {
             self.switch(&mut canvas, switch, index);
         }
-        scale::legend(&mut canvas, bottom, self.map.stat, self.map.job.is_some());
+        scale::legend(&mut canvas, bottom, self.map);
         canvas.close("svg");
         canvas.finish()
     }
@@ -188,9 +229,10 @@ impl Drawing<'_> {
     /// Writes the title, the time range, and the devices that do not answer.
     fn head(&self, canvas: &mut Canvas) {
         let at = |y: &'static str, size: &'static str| [("x", "24"), ("y", y), ("font-size", size)];
+        let what = scale::title(self.map);
         let title = match &self.map.job {
-            Some(job) => format!("Utilization of the links: {}", shortened(&job.title, 80)),
-            None => "Utilization of the links".to_owned(),
+            Some(job) => format!("{what}: {}", shortened(&job.title, 80)),
+            None => what,
         };
         canvas.text(
             "text",
@@ -207,50 +249,90 @@ impl Drawing<'_> {
         }
     }
 
-    /// Draws the links between switches. Links of the job are on top, then blocked links, then the
-    /// others by their utilization.
+    /// Draws the links between switches: a line for each link, or, if there are too many links
+    /// between two switches, a line for the one with the largest value, and their number. Links of
+    /// the job are on top, then blocked links, then the others by their value.
     fn links(&self, canvas: &mut Canvas) {
-        let is_of_job =
-            |ends: &(usize, usize)| self.map.is_of_job(ends.0) || self.map.is_of_job(ends.1);
-        let is_blocked = |links: &[Link]| links.iter().any(|link| blocked(link).is_some());
-        let mut trunks: Vec<_> = self
-            .map
-            .trunks
-            .iter()
-            .map(|(ends, links)| (utilization(links), ends, links))
-            .collect();
-        trunks.sort_by(|a, b| {
-            let by_use = || a.0.partial_cmp(&b.0).unwrap_or(Ordering::Equal);
-            is_of_job(a.1)
-                .cmp(&is_of_job(b.1))
-                .then(is_blocked(a.2).cmp(&is_blocked(b.2)))
+        let mut lines: Vec<Line<'_>> = Vec::new();
+        for (ends, links) in &self.map.trunks {
+            let is_of_job = self.map.is_of_job(ends.0) || self.map.is_of_job(ends.1);
+            let parts = links.chunks(if links.len() <= CABLES.0 {
+                1
+            } else {
+                links.len()
+            });
+            let of = parts.len() as f64;
+            lines.extend(parts.enumerate().map(|(number, links)| Line {
+                ends: *ends,
+                offset: CABLES.1 * ((number as f64 + 0.5) / of - 0.5),
+                thick: 1.0 / of,
+                value: self.value(links),
+                is_bright: is_of_job || links.iter().any(|link| self.map.is_emphasized(link)),
+                links,
+            }));
+        }
+        let is_blocked = |line: &Line<'_>| line.links.iter().any(|link| blocked(link).is_some());
+        lines.sort_by(|a, b| {
+            let by_use = || a.value.partial_cmp(&b.value).unwrap_or(Ordering::Equal);
+            a.is_bright
+                .cmp(&b.is_bright)
+                .then(is_blocked(a).cmp(&is_blocked(b)))
                 .then_with(by_use)
         });
-        for (used, ends, links) in trunks {
-            let (path, _) = self.sheet.path(*ends);
-            let class = [("class", "link"), DIM];
-            canvas.open("g", if is_of_job(ends) { &class[..1] } else { &class });
-            let all: Vec<_> = links.iter().map(description).collect();
-            canvas.text("title", &[], &all.join("\n"));
-            let (color, thick) = (color(used), width(used));
-            if let Some(mark) = links
-                .iter()
-                .max_by(|a, b| most_blocked(a).total_cmp(&most_blocked(b)))
-                .and_then(blocked)
-            {
-                scale::teeth(canvas, &path, mark, thick);
-            }
-            let thick = format!("{thick:.1}");
-            let line = [
-                ("d", &*path),
-                ("fill", "none"),
-                ("stroke", &color),
-                ("stroke-width", &thick),
-                DOTS,
-            ];
-            canvas.empty("path", if used.is_some() { &line[..4] } else { &line });
-            canvas.close("g");
+        for line in lines {
+            self.line(canvas, &line);
         }
+    }
+
+    fn line(&self, canvas: &mut Canvas, line: &Line<'_>) {
+        let (path, label) = self.sheet.path(line.ends);
+        let place = format!("translate({:.1} 0)", line.offset);
+        let class = [("class", "link"), ("transform", &*place), DIM];
+        canvas.open("g", if line.is_bright { &class[..2] } else { &class });
+        let all: Vec<_> = line
+            .links
+            .iter()
+            .map(|link| self.description(link))
+            .collect();
+        canvas.text("title", &[], &all.join("\n"));
+        let (color, thick) = (self.color(line.value), self.width(line.value) * line.thick);
+        if let Some(mark) = line
+            .links
+            .iter()
+            .max_by(|a, b| most_blocked(a).total_cmp(&most_blocked(b)))
+            .and_then(blocked)
+        {
+            scale::teeth(canvas, &path, mark, thick);
+        }
+        let thick = format!("{thick:.1}");
+        let stroke = [
+            ("d", &*path),
+            ("fill", "none"),
+            ("stroke", &color),
+            ("stroke-width", &thick),
+            DOTS,
+        ];
+        canvas.empty(
+            "path",
+            if line.value.is_some() {
+                &stroke[..4]
+            } else {
+                &stroke
+            },
+        );
+        if line.links.len() > 1 {
+            let at = [
+                ("x", &*px(label.0)),
+                ("y", &px(label.1)),
+                ("font-size", "9"),
+                ("text-anchor", "middle"),
+                ("stroke", "#ffffff"),
+                ("stroke-width", "3"),
+                ("paint-order", "stroke"),
+            ];
+            canvas.text("text", &at, &format!("\u{d7}{}", line.links.len()));
+        }
+        canvas.close("g");
     }
 
     fn switch(&self, canvas: &mut Canvas, switch: &MapSwitch, index: usize) {
@@ -260,7 +342,7 @@ impl Drawing<'_> {
         let group = [("class", "box"), ("transform", &*place), DIM];
         canvas.open(
             "g",
-            if self.map.is_of_job(index) {
+            if self.map.is_of_job(index) || self.map.has_waited(index) {
                 &group[..2]
             } else {
                 &group
@@ -341,10 +423,11 @@ impl Drawing<'_> {
             links.filter(|link| blocked(link).is_some()).count()
         };
         if switch.hosts.is_empty() {
-            let used = percent(utilization(cables.iter().map(|cable| cable.link)));
+            let most = self.value(cables.iter().map(|cable| cable.link));
+            let most = most.map_or_else(|| "-".to_owned(), |most| self.quantity(most));
             let blocked = number(&mut cables.iter().map(|cable| cable.link));
             return format!(
-                "{}, the busiest {used} used, {blocked} blocked",
+                "{}, the largest value {most}, {blocked} blocked",
                 count(cables.len(), "link")
             );
         }
@@ -414,25 +497,23 @@ impl Drawing<'_> {
         let step = ((BOX.0 - 2.0) / cables.len() as f64).min(12.0);
         let (height, top) = (format!("{:.1}", BARS.0), px(BARS.1));
         for (number, cable) in cables.iter().enumerate() {
-            let used = utilization([cable.link]);
+            let used = self.map.value(cable.link);
             let left = 1.0 + number as f64 * step;
             let (x, width) = (
                 format!("{left:.1}"),
                 format!("{:.1}", step - if step > 4.0 { 1.0 } else { 0.0 }),
             );
-            let is_of_hosts = self.map.job.is_some()
-                && cable.link.ends[0].port.guid != cable.link.ends[1].port.guid;
-            let is_own = is_of_hosts && self.is_of_job(cable.peer());
+            let is_own = self.map.job.is_some() && self.is_of_job(cable.peer());
             let class = [("class", "bar"), DIM];
             canvas.open(
                 "g",
-                if self.map.job.is_none() || is_own {
+                if self.map.is_emphasized(cable.link) {
                     &class[..1]
                 } else {
                     &class
                 },
             );
-            canvas.text("title", &[], &description(cable.link));
+            canvas.text("title", &[], &self.description(cable.link));
             let bar = [
                 ("x", &*x),
                 ("y", &*top),
@@ -455,7 +536,7 @@ impl Drawing<'_> {
                 cross(canvas, (left, BARS.1), (step - 1.0, BARS.0), "1");
             } else {
                 let outline = [("stroke", INK), ("stroke-width", "1")];
-                let fill = color(used);
+                let fill = self.color(used);
                 canvas.empty(
                     "rect",
                     &[
@@ -496,7 +577,7 @@ impl Drawing<'_> {
             let group = [("class", "box"), ("transform", &*place), DIM];
             canvas.open(
                 "g",
-                if self.is_of_job(cable.peer()) {
+                if self.map.is_emphasized(link) {
                     &group[..2]
                 } else {
                     &group
@@ -505,16 +586,16 @@ impl Drawing<'_> {
             canvas.text(
                 "title",
                 &[],
-                &(description(link) + if is_dead { "\ndoes not answer" } else { "" }),
+                &(self.description(link) + if is_dead { "\ndoes not answer" } else { "" }),
             );
-            let used = utilization([link]);
+            let used = self.map.value(link);
             let (w, h, fill) = (
                 px(half - 2.0),
                 px(HOST - 2.0),
                 if is_dead {
                     "#ffffff".to_owned()
                 } else {
-                    color(used)
+                    self.color(used)
                 },
             );
             let (stroke, thick) = match (
@@ -535,7 +616,7 @@ impl Drawing<'_> {
                     ("stroke-width", thick),
                 ],
             );
-            let ink = if !is_dead && used.unwrap_or(0.0) > 0.5 {
+            let ink = if !is_dead && self.share(used).unwrap_or(0.0) > 0.5 {
                 "#ffffff"
             } else {
                 "#000000"
@@ -600,10 +681,16 @@ mod tests {
     use quick_xml::Reader;
     use quick_xml::events::Event;
 
+    use std::collections::BTreeMap;
+
     use ibnet_analysis::devices::Devices;
+    use ibnet_analysis::heat::HeatMap;
+    use ibnet_analysis::heat::order::RowKind;
+    use ibnet_analysis::heat::range::Range;
     use ibnet_analysis::hosts::Hosts;
     use ibnet_analysis::links;
     use ibnet_analysis::ports::Ports;
+    use ibnet_analysis::trees::{Limits, Trees};
 
     use super::*;
     use crate::fixtures::{event, fold, map_lines};
@@ -638,15 +725,15 @@ mod tests {
 
     #[test]
     fn every_link_is_drawn_and_names_are_escaped() {
-        for (with_hosts, core) in [(false, 4), (true, 4)] {
+        for with_hosts in [false, true] {
             let svg = to_svg(&map(), with_hosts);
             assert_eq!(
                 (count(&svg, "path"), count(&svg, "script")),
-                (2 + 2 + LEGEND, 0),
-                "both pairs of switches have blocked links"
+                (4 + 4 + LEGEND, 0),
+                "all links between switches are blocked"
             );
-            // The page, two pairs of switches, three switches, four hosts, the links of the core.
-            assert_eq!(count(&svg, "title"), 1 + 2 + 3 + 4 + core);
+            // The page, the links between switches, three switches, four hosts, the core's bars.
+            assert_eq!(count(&svg, "title"), 1 + 4 + 3 + 4 + 4);
             assert!(svg.contains("&lt;/text&gt;&lt;script&gt;\\u{1b}"));
             assert!(!svg.contains(|c: char| c.is_control() && c != '\n'));
         }
@@ -655,17 +742,20 @@ mod tests {
     #[test]
     fn links_have_colour_width_and_teeth_and_roots_have_a_label() {
         let svg = to_svg(&map(), false);
-        let stroke = format!("stroke=\"{}\" stroke-width=\"6.6\"/>", color(Some(0.8)));
+        for (used, width) in [(0.8, "3.3"), (0.6, "2.6")] {
+            let color = scale::color(Some(used));
+            let stroke = format!("stroke=\"{color}\" stroke-width=\"{width}\"/>");
+            assert_eq!(
+                svg.matches(&stroke).count(),
+                2,
+                "one of both links of each leaf"
+            );
+        }
         assert_eq!(
-            svg.matches(&stroke).count(),
-            2 + 1,
-            "both have a utilization of 80 %; the legend"
-        );
-        assert_eq!(
-            svg.matches("stroke-width=\"11.6\" stroke-dasharray=\"4 4\"")
+            svg.matches("stroke-width=\"8.3\" stroke-dasharray=\"4 4\"")
                 .count(),
             2,
-            "and a blocked link"
+            "they are blocked"
         );
         let mut marked = map();
         let leaf = marked.switches[0].guid;
@@ -692,33 +782,32 @@ mod tests {
             let svg = to_svg(&map, with_hosts);
             assert_eq!(svg.matches(">no answer<").count(), 1);
             // The switch, its two bars in the box of the core, and the host.
-            assert_eq!(count(&svg, "path"), 2 + 2 + LEGEND + 1 + 2 + 1);
+            assert_eq!(count(&svg, "path"), 4 + 4 + LEGEND + 1 + 2 + 1);
             assert!(svg.contains("do not answer: "), "named below the title");
         }
     }
 
     #[test]
     fn hosts_of_a_job_are_outlined_and_the_rest_is_dimmed() {
-        let none = to_svg(
-            &map().with_job(&Hosts::parse("other").expect("a host list"), "other"),
-            false,
-        );
-        // All bars, the three switches, and both pairs of switches.
+        let of = |hosts: &str, title| {
+            let trees = Trees::find(&BTreeMap::new(), &Devices::default(), Limits::default());
+            let hosts = Hosts::parse(hosts).expect("a host list");
+            to_svg(&map().with_job(&hosts, &trees, title), false)
+        };
+        let none = of("other", "other");
+        // All bars, the three switches, and the links between them.
         assert_eq!(
             (
                 none.matches("opacity=\"0.25\"").count(),
                 none.matches("<title>").count()
             ),
-            (4 + 4 + 3 + 2, 14)
+            (4 + 4 + 3 + 4, 16)
         );
-        let all = to_svg(
-            &map().with_job(&Hosts::parse("n").expect("a host list"), "job 7"),
-            false,
-        );
+        let all = of("n", "job 7");
         assert_eq!(
             all.matches("opacity=\"0.25\"").count(),
             4 + 1,
-            "the core and its links"
+            "the core and its bars"
         );
         assert_eq!(
             all.matches("stroke=\"#222222\" stroke-width=\"1\"").count(),
@@ -728,16 +817,52 @@ mod tests {
     }
 
     #[test]
-    fn link_shows_the_larger_direction_of_the_busiest_cable() {
-        let map = map();
-        assert_eq!(
-            utilization(&map.trunks[&(0, 2)]),
-            Some(0.8),
-            "4/5 on the second cable, to the leaf switch"
+    fn many_links_between_two_switches_are_one_line_with_their_number() {
+        let mut map = map();
+        let links = map.trunks.get_mut(&(0, 2)).expect("a trunk");
+        *links = links.iter().cycle().take(CABLES.0 + 1).cloned().collect();
+        let svg = to_svg(&map, false);
+        assert_eq!(svg.matches("class=\"link\"").count(), 1 + 2);
+        assert_eq!(svg.matches(">\u{d7}5<").count(), 1);
+        let stroke = format!(
+            "stroke=\"{}\" stroke-width=\"6.6\"/>",
+            scale::color(Some(0.8))
         );
-        assert_eq!(utilization(&map.switches[0].hosts), Some(0.5));
-        assert_eq!(utilization([]), None);
-        let text = description(&map.switches[0].hosts[1]);
-        assert!(text.contains("leaf1 port 2 \u{2192} n \"<\" mlx5_0 port 1: 0.0 Gb/s, 50.0 % used, peak 50.0 %, blocked 25.0 %"), "{text}");
+        assert!(svg.contains(&stroke), "the largest utilization: {svg}");
+    }
+
+    #[test]
+    fn other_metric_has_its_own_range_and_legend() {
+        let heat = HeatMap::new(vec!["xmit_blocked".parse().expect("a metric")], None);
+        let grid = fold(heat, &map_lines())
+            .finish(RowKind::Port)
+            .expect("ports");
+        let map = map().with_metric(&grid).with_range(Range::Largest);
+        let svg = to_svg(&map, false);
+        for text in [
+            ">xmit_blocked (time blocked) on each link<",
+            ">25 %<",
+            ">Larger value of the two ends, mean of the time range<",
+            ">Colours: 0 to the largest value (25 %).<",
+            "xmit_blocked 25 %, 0.0 Gb/s",
+        ] {
+            assert!(svg.contains(text), "{text}: {svg}");
+        }
+        let last = scale::color(Some(1.0));
+        assert_eq!(svg.matches(&format!("fill=\"{last}\"")).count(), 4 + 4);
+    }
+
+    #[test]
+    fn link_shows_the_direction_with_the_larger_value() {
+        let map = map();
+        let values: Vec<_> = map.trunks[&(0, 2)]
+            .iter()
+            .map(|link| map.value(link))
+            .collect();
+        assert_eq!(values, [Some(0.6), Some(0.8)], "to the leaf switch");
+        assert_eq!(map.value(&map.switches[0].hosts[0]), Some(0.5));
+        let svg = to_svg(&map, false);
+        let text = "mlx5_0 port 1: 0.0 Gb/s, 50.0 % used, peak 50.0 %, blocked 25.0 %";
+        assert!(svg.contains(text), "{svg}");
     }
 }

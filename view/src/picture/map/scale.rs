@@ -7,10 +7,16 @@
 
 use ibnet::drawing::canvas::{Canvas, px};
 use ibnet::drawing::sheet::MARGIN;
+use ibnet_analysis::cell::Cell;
 use ibnet_analysis::links::Link;
+use ibnet_analysis::map::Map;
+use ibnet_analysis::metric::{Metric, Unit};
 use ibnet_analysis::stat::Stat;
 
-/// Colours from 0 to full utilization. They are the darker part of the scheme Blues of ColorBrewer
+use crate::draw::axis;
+use crate::text::count;
+
+/// Colours from the first to the last value of the range. They are the darker part of the scheme Blues of ColorBrewer
 /// 2.0 (C. Brewer), whose palest colours are not visible on white.
 const BLUES: [[u8; 3]; 6] = [
     [0xc6, 0xdb, 0xef],
@@ -26,16 +32,16 @@ const ORANGES: [(f64, &str); 3] = [(WAITS, "#f9a557"), (0.3, "#e0620d"), (0.6, "
 
 /// A port is marked as blocked if it is blocked for more than this share of the time, 0 to 1.
 const WAITS: f64 = 0.1;
-/// Colour of an unknown utilization.
+/// Colour of an unknown value.
 pub(super) const UNKNOWN: &str = "#aaaaaa";
 /// Colour of roots.
 pub(super) const ROOT: &str = "#9c3a02";
 /// Colour of frames and texts.
 pub(super) const INK: &str = "#222222";
-/// Dashes of a link whose utilization is not known.
+/// Dashes of a link whose value is not known.
 pub(super) const DOTS: (&str, &str) = ("stroke-dasharray", "2 4");
 
-/// Returns the colour of a utilization.
+/// Returns the colour of a position in the range, 0 to 1.
 pub(super) fn color(used: Option<f64>) -> String {
     let Some(used) = used else {
         return UNKNOWN.to_owned();
@@ -77,9 +83,68 @@ pub(super) fn blocked(link: &Link) -> Option<&'static str> {
 }
 
 /// Height of the legend in pixels.
-pub(super) const LEGEND: f64 = 72.0;
+pub(super) const LEGEND: f64 = 104.0;
 
-pub(super) fn legend(canvas: &mut Canvas, top: f64, stat: Stat, has_job: bool) {
+/// Returns the unit of the values.
+pub(super) fn unit(map: &Map) -> Unit {
+    let metric = map.metric.as_ref();
+    metric.map_or(Unit::ShareOfLink, |own| own.metric.unit())
+}
+
+/// Returns the title of the map.
+pub(super) fn title(map: &Map) -> String {
+    match map.metric.as_ref().map(|own| &own.metric) {
+        Some(metric) => format!("{} on each link", named(metric)),
+        None => "Utilization of the links".to_owned(),
+    }
+}
+
+/// Returns the name of a metric, with its title if that differs.
+fn named(metric: &Metric) -> String {
+    match metric.title() {
+        title if title == metric.name() => title,
+        title => format!("{} ({title})", metric.name()),
+    }
+}
+
+/// Returns what a colour stands for.
+fn meaning(map: &Map) -> String {
+    let stat = map.stat;
+    let Some(own) = &map.metric else {
+        let values = match stat {
+            Stat::Mean => "mean of the time range".to_owned(),
+            Stat::Peak => "largest value of a slot".to_owned(),
+            Stat::Percentile(_) => format!("{stat} of all slots"),
+        };
+        return format!("Utilization of the direction with more traffic, {values}");
+    };
+    let step = axis::nanos(own.step_ns as f64);
+    let values = match stat {
+        Stat::Mean => "mean of the time range".to_owned(),
+        Stat::Peak => format!("largest mean of {step}"),
+        Stat::Percentile(_) => format!("{stat} of the means of {step}"),
+    };
+    format!("Larger value of the two ends, {values}")
+}
+
+/// Describes the range of the colours, and how many values are lower bounds.
+fn colours(map: &Map) -> String {
+    let range = axis::colours(&map.range, unit(map));
+    let values = map.metric.iter().flat_map(|own| own.values.values());
+    let bounds = values
+        .filter(|cell| matches!(cell, Cell::AtLeast { .. }))
+        .count();
+    match bounds {
+        0 => format!("C{}.", &range[1..]),
+        _ => format!(
+            "C{}; {} of at least this value.",
+            &range[1..],
+            count(bounds, "port")
+        ),
+    }
+}
+
+pub(super) fn legend(canvas: &mut Canvas, top: f64, map: &Map) {
     const STEPS: usize = 11;
     const STEP: f64 = 40.0;
     let text = |canvas: &mut Canvas, x: f64, y: f64, text: &str| {
@@ -94,19 +159,16 @@ pub(super) fn legend(canvas: &mut Canvas, top: f64, stat: Stat, has_job: bool) {
             text,
         );
     };
-    let values = match stat {
-        Stat::Mean => "mean of the time range".to_owned(),
-        Stat::Peak => "largest value of a slot".to_owned(),
-        Stat::Percentile(_) => format!("{stat} of all slots"),
-    };
-    text(
-        canvas,
-        MARGIN,
-        top,
-        &format!("Utilization of the direction with more traffic, {values}"),
-    );
-    for step in 0..STEPS {
-        let used = step as f64 / (STEPS - 1) as f64;
+    let unit = unit(map);
+    text(canvas, MARGIN, top, &meaning(map));
+    let share = |step: usize| step as f64 / (STEPS - 1) as f64;
+    let labels: Vec<String> = (0..STEPS)
+        .map(|step| axis::quantity(map.range.value(share(step)), unit))
+        .collect();
+    // Longer labels than `100 %` have the space of two colours.
+    let labelled = 1 + usize::from(labels.iter().any(|label| label.len() > 5));
+    for (step, label) in labels.iter().enumerate() {
+        let used = share(step);
         let (x, middle) = (MARGIN + step as f64 * STEP, px(top + 14.0));
         let (stroke, thick) = (color(Some(used)), format!("{:.1}", width(Some(used))));
         let (from, to) = (px(x), px(x + STEP - 4.0));
@@ -121,9 +183,11 @@ pub(super) fn legend(canvas: &mut Canvas, top: f64, stat: Stat, has_job: bool) {
                 ("stroke-width", &thick),
             ],
         );
-        text(canvas, x, top + 32.0, &format!("{:.0} %", 100.0 * used));
+        if step % labelled == 0 {
+            text(canvas, x, top + 32.0, label);
+        }
     }
-    let left = MARGIN + STEPS as f64 * STEP + 20.0;
+    let left = MARGIN + STEPS as f64 * STEP + 36.0;
     text(
         canvas,
         left,
@@ -161,15 +225,16 @@ pub(super) fn legend(canvas: &mut Canvas, top: f64, stat: Stat, has_job: bool) {
     ];
     canvas.empty("line", &[&unknown[..], &[("stroke-width", "1.5")]].concat());
     text(canvas, x, top + 32.0, "unknown");
-    let of_job = if has_job {
-        " Outlined: hosts of the job; the rest is dimmed."
+    let of_job = if map.job.is_some() {
+        " Outlined: hosts of the job. Not dimmed: their links, and the ports on the way to the root that held them up."
     } else {
         ""
     };
     let notes = [
-        "Between two switches: the link with the largest utilization. Bars in a box: the links of its hosts by port number, or all links of a \
-         switch without hosts."
+        colours(map),
+        "Between two switches: a line for each link, or, with \u{d7} and their number, one for the link with the largest value."
             .to_owned(),
+        "Bars in a box: the links of its hosts by port number, or all links of a switch without hosts.".to_owned(),
         format!("Label \"root\": congestion begins at these ports. Crossed out: the device does not answer. Hover over a link or a box for details.{of_job}"),
     ];
     notes
