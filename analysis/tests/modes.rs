@@ -58,7 +58,7 @@ fn one_mode_is_seldom_taken_for_two() {
     let (mut wrong, mut all) = (0, 0);
     for (name, value) in ONE_MODE {
         for count in [200, 2_000, 20_000] {
-            for bins in [Bins::Log, Bins::Fixed { width: None }] {
+            for bins in [Bins::LOG, Bins::Fixed { width: None }] {
                 let found = (0..SETS)
                     .filter(|_| modes(&sample(count, || value(&mut rng)), bins).len() != 1)
                     .count();
@@ -105,7 +105,7 @@ fn several_modes_are_found_at_their_places() {
             let values = sample(count, || {
                 places[usize::from(rng.f64() < share)] * (SPREAD * normal(rng)).exp()
             });
-            let found = modes(&values, Bins::Log);
+            let found = modes(&values, Bins::LOG);
             found.len() == 2
                 && found
                     .iter()
@@ -125,7 +125,7 @@ fn several_modes_are_found_at_their_places() {
             &sample(6_000, || {
                 places[rng.usize(0..3)] * (0.008 * normal(rng)).exp()
             }),
-            Bins::Log,
+            Bins::LOG,
         )
         .len()
             == 3
@@ -195,7 +195,7 @@ fn grouping_that_causes_the_modes_is_the_best_one() {
                     group.entry(key).or_default().record(ns);
                 }
             }
-            let modes = modes(&all, Bins::Log);
+            let modes = modes(&all, Bins::LOG);
             assert_eq!(modes.len(), 2, "{cause:?}");
             let scores = By::ALL.iter().zip(&groups).map(|(by, groups)| {
                 Separation::of(*by, &groups.values().collect::<Vec<_>>(), &modes)

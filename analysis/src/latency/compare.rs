@@ -217,7 +217,7 @@ mod tests {
             ),
             (None, Some(20.0))
         );
-        let rows = rows(&recordings, Bins::Log);
+        let rows = rows(&recordings, Bins::LOG);
         let of_n2: Vec<_> = rows
             .iter()
             .filter(|row| row.name == "n2")

@@ -401,7 +401,7 @@ mod tests {
             1
         );
         let rows: Vec<_> = all
-            .rows(Bins::Log)
+            .rows(Bins::LOG)
             .into_iter()
             .map(|row| (row.by, row.name, row.count))
             .collect();

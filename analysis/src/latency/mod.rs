@@ -25,4 +25,4 @@ mod rows;
 
 pub use evaluated::{Latencies, ModeReport, Source};
 pub use fold::Latency;
-pub use rows::{COMPOUND, LEAST, LatencyRow};
+pub use rows::{COMPOUND, LEAST, LatencyBin, LatencyRow, bin_rows};

@@ -3,10 +3,11 @@
 use ibnet_record::types::Guid;
 use serde::Serialize;
 
-use super::bins::Bins;
+use super::bins::{Bins, Counted};
+use super::compare::Recording;
 use super::distribution::{Distribution, Moments};
 use super::evaluated::Latencies;
-use super::grouping::{By, Named};
+use super::grouping::By;
 use super::modes;
 use crate::rows::Row;
 
@@ -130,23 +131,78 @@ pub const LEAST: &str = "least of each device";
 /// Name of the row with the compound queries.
 pub const COMPOUND: &str = "compound query of a port";
 
+/// A bin of a distribution. This is a row of the JSON output.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct LatencyBin {
+    /// Name of the recording. Null without a comparison.
+    pub recording: Option<String>,
+    /// Grouping, as in [`LatencyRow`].
+    pub by: Option<By>,
+    /// Name of the group, as in [`LatencyRow`].
+    pub name: String,
+    /// GUID of the device. Null for all other rows.
+    pub guid: Option<Guid>,
+    /// The bin.
+    #[serde(flatten)]
+    pub bin: Counted,
+}
+
+impl Row for LatencyBin {
+    const COLUMNS: &'static [&'static str] = &[
+        "recording",
+        "by",
+        "name",
+        "guid",
+        "start_ns",
+        "end_ns",
+        "count",
+    ];
+}
+
+/// Returns the bins with values of all distributions. All recordings have the same bins.
+pub fn bin_rows(recordings: &[Recording], bins: Bins) -> Vec<LatencyBin> {
+    let Some(first) = recordings.first() else {
+        return Vec::new();
+    };
+    let bins = bins.with_width(&first.latencies.all);
+    let mut rows = Vec::new();
+    for Recording { name, latencies } in recordings {
+        let recording = (recordings.len() > 1).then(|| name.clone());
+        for (by, name, guid, values) in latencies.distributions() {
+            rows.extend(bins.counts(values).into_iter().map(|bin| LatencyBin {
+                recording: recording.clone(),
+                by,
+                name: name.to_owned(),
+                guid,
+                bin,
+            }));
+        }
+    }
+    rows
+}
+
 impl Latencies {
-    /// Returns the rows of the JSON output: all values, the values by kind, distance, sampler and
-    /// device, the shortest round-trip times and the compound queries.
-    pub fn rows(&self, bins: Bins) -> Vec<LatencyRow> {
-        let mut rows = vec![LatencyRow::of(None, "all", &self.all, bins)];
+    /// Returns all distributions with their grouping, name and GUID.
+    fn distributions(&self) -> Vec<(Option<By>, &str, Option<Guid>, &Distribution)> {
+        let mut all = vec![(None, "all", None, &self.all)];
         for by in By::ALL {
-            let row = |group: &Named| LatencyRow {
-                guid: group.guid,
-                ..LatencyRow::of(Some(by), &group.name, &group.values, bins)
-            };
-            rows.extend(self.groups(by).iter().map(row));
+            let groups = self.groups(by).iter();
+            all.extend(groups.map(|group| (Some(by), &*group.name, group.guid, &group.values)));
         }
-        for (name, values) in [(LEAST, &self.least), (COMPOUND, &self.compound)] {
-            if !values.is_empty() {
-                rows.push(LatencyRow::of(None, name, values, bins));
-            }
-        }
-        rows
+        let others = [(LEAST, &self.least), (COMPOUND, &self.compound)];
+        let others = others.into_iter().filter(|(_, values)| !values.is_empty());
+        all.extend(others.map(|(name, values)| (None, name, None, values)));
+        all
+    }
+
+    /// Returns the rows of the JSON output: all values, the values by each grouping, the shortest
+    /// round-trip times and the compound queries.
+    pub fn rows(&self, bins: Bins) -> Vec<LatencyRow> {
+        let all = self.distributions().into_iter();
+        all.map(|(by, name, guid, values)| LatencyRow {
+            guid,
+            ..LatencyRow::of(by, name, values, bins)
+        })
+        .collect()
     }
 }

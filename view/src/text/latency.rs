@@ -125,10 +125,9 @@ fn modes(latencies: &Latencies, bins: Bins) -> String {
             Some(best) => format!("{} separates the modes best", best.by),
             None => "no grouping separates the modes".to_owned(),
         };
-        let unit = if bins == Bins::Log {
-            "per decade of the time"
-        } else {
-            "per time"
+        let unit = match bins {
+            Bins::Log { .. } => "per decade of the time",
+            Bins::Fixed { .. } => "per time",
         };
         text += &format!(
             "{result}. Scores: {scores}.\n\
