@@ -7,6 +7,7 @@ use super::bins::{Bins, Counted};
 use super::compare::Recording;
 use super::distribution::{Distribution, Moments};
 use super::evaluated::Latencies;
+use super::fit::{Excess, LogNormal};
 use super::grouping::By;
 use super::modes;
 use crate::rows::Row;
@@ -17,13 +18,13 @@ use crate::rows::Row;
 pub struct LatencyRow {
     /// Name of the recording. Null without a comparison.
     pub recording: Option<String>,
-    /// `kind`, `hops`, `sampler` or `device`. Null for `all`, `least of each device` and
-    /// `compound query of a port`.
+    /// `kind`, `model`, `hops`, `switch`, `chassis`, `sampler`, `path` or `device`. Null for `all`,
+    /// `least of each device`, `least of each device and minute`, `compound query of a port` and
+    /// `timer cost`.
     pub by: Option<By>,
-    /// `all`, a device kind, a distance, a sampler, the name of a device, `least of each device` or
-    /// `compound query of a port`.
+    /// `all`, the name of a group, or one of the names without a grouping.
     pub name: String,
-    /// GUID of the device. Null for all other rows.
+    /// GUID of the device, the switch or the chassis. Null for all other rows.
     pub guid: Option<Guid>,
     /// Number of values.
     pub count: u64,
@@ -35,6 +36,21 @@ pub struct LatencyRow {
     pub skew: f64,
     /// Kurtosis: 3 for a normal distribution.
     pub kurtosis: f64,
+    /// Mean minus the min of the values.
+    pub excess_mean_ns: f64,
+    /// Root mean square of the values minus their min.
+    pub excess_rms_ns: f64,
+    /// Third moment about the min, divided by the third power of `excess_rms_ns`.
+    pub excess_third: f64,
+    /// Fourth moment about the min, divided by the fourth power of `excess_rms_ns`.
+    pub excess_fourth: f64,
+    /// Median of the log-normal distribution that is fitted to the values minus their min. Null,
+    /// as the other two, if there is no fit.
+    pub fit_median_ns: Option<f64>,
+    /// Standard deviation of the natural logarithm in this fit.
+    pub fit_sigma: Option<f64>,
+    /// Error of the fit: its Kolmogorov-Smirnov distance from the values, 0 to 1.
+    pub fit_distance: Option<f64>,
     /// Positions of the modes, ascending.
     pub modes: Vec<f64>,
     /// Min of the values.
@@ -72,6 +88,13 @@ impl Row for LatencyRow {
         "sd_ns",
         "skew",
         "kurtosis",
+        "excess_mean_ns",
+        "excess_rms_ns",
+        "excess_third",
+        "excess_fourth",
+        "fit_median_ns",
+        "fit_sigma",
+        "fit_distance",
         "modes",
         "min_ns",
         "p1_ns",
@@ -96,6 +119,8 @@ impl LatencyRow {
             skewness,
             kurtosis,
         } = values.moments();
+        let excess = Excess::of(values.moments(), values.least() as f64);
+        let fit = LogNormal::of(values);
         Self {
             recording: None,
             by,
@@ -106,6 +131,13 @@ impl LatencyRow {
             sd_ns: deviation,
             skew: skewness,
             kurtosis,
+            excess_mean_ns: excess.mean,
+            excess_rms_ns: excess.rms,
+            excess_third: excess.third,
+            excess_fourth: excess.fourth,
+            fit_median_ns: fit.map(|fit| fit.median),
+            fit_sigma: fit.map(|fit| fit.sigma),
+            fit_distance: fit.map(|fit| fit.distance(values)),
             modes: modes::modes(values, bins)
                 .into_iter()
                 .map(|mode| mode.at.round())
@@ -127,6 +159,12 @@ impl LatencyRow {
 
 /// Name of the row with the shortest single round-trip time of each device.
 pub const LEAST: &str = "least of each device";
+
+/// Name of the row with the shortest single round-trip time of each device in each minute.
+pub const MINIMA: &str = "least of each device and minute";
+
+/// Name of the row with the times of single readings of the clock.
+pub const TIMER: &str = "timer cost";
 
 /// Name of the row with the compound queries.
 pub const COMPOUND: &str = "compound query of a port";
@@ -189,7 +227,12 @@ impl Latencies {
             let groups = self.groups(by).iter();
             all.extend(groups.map(|group| (Some(by), &*group.name, group.guid, &group.values)));
         }
-        let others = [(LEAST, &self.least), (COMPOUND, &self.compound)];
+        let others = [
+            (LEAST, &self.least),
+            (MINIMA, &self.minima),
+            (COMPOUND, &self.compound),
+            (TIMER, &self.timer),
+        ];
         let others = others.into_iter().filter(|(_, values)| !values.is_empty());
         all.extend(others.map(|(name, values)| (None, name, None, values)));
         all
