@@ -207,6 +207,15 @@ impl Latencies {
         self.groups.get(&by).map_or(&[], Vec::as_slice)
     }
 
+    /// Returns the groupings with few groups, for tables. The models are left out if each kind of
+    /// device has one, because their values are then those of the kinds.
+    pub fn tabulated(&self) -> impl Iterator<Item = By> + use<> {
+        let has_models = self.groups(By::Model).len() > self.groups(By::Kind).len();
+        [By::Kind, By::Model, By::Hops, By::Sampler]
+            .into_iter()
+            .filter(move |by| has_models || *by != By::Model)
+    }
+
     /// Returns the modes of all values, and how well each grouping separates them.
     pub fn modes(&self, bins: Bins) -> ModeReport {
         let modes = modes::modes(&self.all, bins);

@@ -5,7 +5,7 @@ use ibnet_analysis::latency::bins::Bins;
 use ibnet_analysis::latency::compare::{self, Recording};
 use ibnet_analysis::latency::distribution::Distribution;
 use ibnet_analysis::latency::grouping::By;
-use ibnet_analysis::latency::{LEAST, Latencies};
+use ibnet_analysis::latency::{LEAST, Latencies, TIMER};
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, VPos};
@@ -62,7 +62,8 @@ const ROW: i32 = HEIGHT + 58;
 
 impl LatencyPicture {
     /// Lays out the picture of one recording. The first row has all values and the shortest
-    /// round-trip times; then each grouping with several groups has a row. With `has_counts`,
+    /// round-trip times; then each grouping with several groups has a row, and the last row has the
+    /// times of single readings of the clock, which are always drawn as numbers. With `has_counts`,
     /// numbers of values are drawn instead of densities. `when` is the time range with the time
     /// zone.
     pub fn of(latencies: &Latencies, bins: Bins, has_counts: bool, when: &str) -> Self {
@@ -71,13 +72,22 @@ impl LatencyPicture {
         let mut first = Panel::new("all values");
         first.modes = report.modes.iter().map(|mode| mode.at).collect();
         first.curves = vec![all()];
-        if !latencies.least.is_empty() {
-            first
-                .curves
-                .push(Curve::new(LEAST, &latencies.least, Style::nth(1)));
+        let minima = [
+            (LEAST, &latencies.least),
+            ("least in each minute", &latencies.minima),
+        ];
+        for (index, (name, values)) in (1..).zip(minima) {
+            if !values.is_empty() {
+                first
+                    .curves
+                    .push(Curve::new(name, values, Style::nth(index)));
+            }
         }
         let mut panels = vec![first];
-        for by in [By::Kind, By::Hops, By::Sampler] {
+        // Few switches can be compared, but hundreds of devices cannot.
+        let few = [By::Switch, By::Chassis].into_iter();
+        let few = few.filter(|by| latencies.groups(*by).len() <= STYLES);
+        for by in latencies.tabulated().chain(few) {
             let groups = latencies.groups(by);
             if groups.len() > 1 {
                 let mut panel = Panel::new(&format!("by {by}"));
@@ -91,7 +101,19 @@ impl LatencyPicture {
             }
         }
         let title = "latency: round-trip times of MADs";
-        Self::new(title, when, (bins, has_counts), panels)
+        let mut picture = Self::new(title, when, (bins, has_counts), panels);
+        if !latencies.timer.is_empty() {
+            let mut panel = Panel::new(TIMER);
+            panel.curves = vec![Curve::new(
+                "readings of the clock",
+                &latencies.timer,
+                Style::ALL,
+            )];
+            // Bins for round trips are too wide.
+            let bins = Bins::Log { per_decade: 50 };
+            picture.panels.push((Scale::of_counts(bins, &panel), panel));
+        }
+        picture
     }
 
     /// Lays out the picture of several recordings. The first row has all values. Then each device
@@ -195,15 +217,17 @@ impl LatencyPicture {
         curves::legend(area, legend, &entries, panel.more)?;
         if panel.modes.len() > 1 {
             let modes: Vec<String> = panel.modes.iter().map(|ns| axis::nanos(*ns)).collect();
-            let at = (legend.0, legend.1 + 17 * (entries.len() as i32 + 1));
-            draw::write(
-                area,
-                &format!("modes: {}", modes.join(", ")),
-                curves::SMALL,
-                at,
-                (HPos::Left, VPos::Center),
-                &BLACK,
-            )?;
+            for (line, modes) in (1..).zip(modes.chunks(3)) {
+                let title = if line == 1 { "modes: " } else { "" };
+                draw::write(
+                    area,
+                    &format!("{title}{}", modes.join(", ")),
+                    curves::SMALL,
+                    (legend.0, legend.1 + 17 * (entries.len() as i32 + line)),
+                    (HPos::Left, VPos::Center),
+                    &BLACK,
+                )?;
+            }
         }
         Ok(())
     }
