@@ -137,7 +137,7 @@ fn modes(latencies: &Latencies, bins: Bins) -> String {
         text += &format!(
             "{result}. Scores: {scores}.\n\
              Score: share of the uncertainty about the mode that the group removes, less\n\
-             {COST} for each doubling of the number of groups; below {MIN_SCORE} it means no separation.\n\
+             {COST} for each doubling of the number of groups; below {MIN_SCORE}: no separation.\n\
              Densities are {unit}.\n"
         );
     }
