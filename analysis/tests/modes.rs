@@ -58,7 +58,7 @@ fn one_mode_is_seldom_taken_for_two() {
     let (mut wrong, mut all) = (0, 0);
     for (name, value) in ONE_MODE {
         for count in [200, 2_000, 20_000] {
-            for bins in [Bins::Log, Bins::Fixed { width: None }] {
+            for bins in [Bins::LOG, Bins::Fixed { width: None }] {
                 let found = (0..SETS)
                     .filter(|_| modes(&sample(count, || value(&mut rng)), bins).len() != 1)
                     .count();
@@ -105,7 +105,7 @@ fn several_modes_are_found_at_their_places() {
             let values = sample(count, || {
                 places[usize::from(rng.f64() < share)] * (SPREAD * normal(rng)).exp()
             });
-            let found = modes(&values, Bins::Log);
+            let found = modes(&values, Bins::LOG);
             found.len() == 2
                 && found
                     .iter()
@@ -125,7 +125,7 @@ fn several_modes_are_found_at_their_places() {
             &sample(6_000, || {
                 places[rng.usize(0..3)] * (0.008 * normal(rng)).exp()
             }),
-            Bins::Log,
+            Bins::LOG,
         )
         .len()
             == 3
@@ -135,10 +135,13 @@ fn several_modes_are_found_at_their_places() {
     assert_eq!(found, SETS);
 }
 
-/// A device of a synthetic fabric, in the order of [`By::ALL`] without the device.
+/// The groupings of the synthetic fabric.
+const GROUPINGS: [By; 5] = [By::Kind, By::Hops, By::Sampler, By::Switch, By::Device];
+
+/// A device of a synthetic fabric, in the order of [`GROUPINGS`] without the device.
 #[derive(Clone, Copy)]
 struct Device {
-    groups: [usize; 3],
+    groups: [usize; 4],
     is_slow: bool,
 }
 
@@ -149,7 +152,8 @@ fn mode_of(device: Device, cause: Option<By>, rng: &mut Rng) -> usize {
         Some(By::Kind) => device.groups[0],
         Some(By::Hops) => usize::from(device.groups[1] == 2),
         Some(By::Sampler) => usize::from(device.groups[2] == 1),
-        Some(By::Device) => usize::from(device.is_slow),
+        Some(By::Switch) => usize::from(device.groups[3] < 8),
+        Some(_) => usize::from(device.is_slow),
     };
     // 5 % of the values are in the other mode.
     if rng.f64() < 0.05 {
@@ -163,13 +167,7 @@ fn mode_of(device: Device, cause: Option<By>, rng: &mut Rng) -> usize {
 fn grouping_that_causes_the_modes_is_the_best_one() {
     const SETS: usize = 50;
     let mut rng = Rng::with_seed(3);
-    for cause in [
-        Some(By::Kind),
-        Some(By::Hops),
-        Some(By::Sampler),
-        Some(By::Device),
-        None,
-    ] {
+    for cause in GROUPINGS.map(Some).into_iter().chain([None]) {
         let mut right = 0;
         for _ in 0..SETS {
             let devices: Vec<Device> = (0..150)
@@ -178,26 +176,27 @@ fn grouping_that_causes_the_modes_is_the_best_one() {
                         usize::from(rng.f64() < 0.25),
                         rng.usize(0..4),
                         rng.usize(0..8),
+                        rng.usize(0..24),
                     ],
                     // At least one, and a tenth of all.
                     is_slow: device == 0 || rng.f64() < 0.1,
                 })
                 .collect();
-            let mut groups: [BTreeMap<usize, Distribution>; 4] = Default::default();
+            let mut groups: [BTreeMap<usize, Distribution>; 5] = Default::default();
             let mut all = Distribution::default();
             for _ in 0..12_000 {
                 let index = rng.usize(0..devices.len());
                 let mode = mode_of(devices[index], cause, &mut rng);
                 let ns = ([65_000.0, 150_000.0][mode] * (0.15 * normal(&mut rng)).exp()) as u64;
                 all.record(ns);
-                let [kind, hops, sampler] = devices[index].groups;
-                for (group, key) in groups.iter_mut().zip([kind, hops, sampler, index]) {
+                let [kind, hops, sampler, switch] = devices[index].groups;
+                for (group, key) in groups.iter_mut().zip([kind, hops, sampler, switch, index]) {
                     group.entry(key).or_default().record(ns);
                 }
             }
-            let modes = modes(&all, Bins::Log);
+            let modes = modes(&all, Bins::LOG);
             assert_eq!(modes.len(), 2, "{cause:?}");
-            let scores = By::ALL.iter().zip(&groups).map(|(by, groups)| {
+            let scores = GROUPINGS.iter().zip(&groups).map(|(by, groups)| {
                 Separation::of(*by, &groups.values().collect::<Vec<_>>(), &modes)
             });
             let best = scores

@@ -58,7 +58,8 @@ CREATE TABLE ibnet_nats (
   mads_refused UInt64, load_bytes UInt64, slots_missed UInt64, lines_lost UInt64,
   rtt_p50_ns Nullable(UInt64), rtt_p99_ns Nullable(UInt64), rtt_max_ns Nullable(UInt64),
   event LowCardinality(String), detail String, device_kind LowCardinality(Nullable(String)),
-  clock_ns UInt64, mean_ns UInt64, count UInt64, v2 String
+  system_guid Nullable(String), vendor_id Nullable(UInt32), device_id Nullable(UInt16),
+  clock_ns UInt64, mean_ns UInt64, min_ns Nullable(UInt64), count UInt64, v2 String
 ) ENGINE = NATS SETTINGS
   nats_url = 'nats.example:4222', nats_stream = 'IBNET', nats_consumer_name = 'clickhouse',
   nats_subjects = 'ibnet.*.*.batch', nats_format = 'JSONEachRow',
@@ -97,6 +98,6 @@ CREATE MATERIALIZED VIEW ibnet_event_from_nats TO ibnet_event AS SELECT
 FROM ibnet_nats WHERE type = 'event';
 
 CREATE MATERIALIZED VIEW ibnet_histogram_from_nats TO ibnet_histogram AS SELECT
-  ts, slot, sampler, ca, ca_port, role, kind, device_kind, guid, lid, hops, clock_ns, mean_ns,
-  count, v2
+  ts, slot, sampler, ca, ca_port, role, kind, device_kind, guid, lid, hops, system_guid,
+  vendor_id, device_id, clock_ns, mean_ns, min_ns, count, v2
 FROM ibnet_nats WHERE type = 'histogram';

@@ -96,6 +96,8 @@ CREATE TABLE ibnet_histogram (
   slot UInt64, sampler LowCardinality(String), ca LowCardinality(String), ca_port UInt8,
   role LowCardinality(String), kind LowCardinality(String),
   device_kind LowCardinality(Nullable(String)), guid Nullable(String), lid Nullable(UInt16),
-  hops Nullable(UInt16), clock_ns UInt64, mean_ns UInt64, count UInt64, v2 String
+  hops Nullable(UInt16), system_guid Nullable(String), vendor_id Nullable(UInt32),
+  device_id Nullable(UInt16), clock_ns UInt64, mean_ns UInt64, min_ns Nullable(UInt64),
+  count UInt64, v2 String
 ) ENGINE = MergeTree ORDER BY (sampler, kind, ts)
 TTL toDateTime(intDiv(ts, 1000000000), 'UTC') + INTERVAL 90 DAY;

@@ -70,5 +70,6 @@ FROM read_json(files, format = 'newline_delimited', ignore_errors = true, column
   type: 'VARCHAR', ts: 'BIGINT', slot: 'UBIGINT', sampler: 'VARCHAR', ca: 'VARCHAR',
   ca_port: 'UTINYINT', role: 'VARCHAR',
   kind: 'VARCHAR', device_kind: 'VARCHAR', guid: 'VARCHAR', lid: 'USMALLINT', hops: 'USMALLINT',
-  clock_ns: 'UBIGINT', mean_ns: 'UBIGINT', count: 'UBIGINT', v2: 'VARCHAR'
+  system_guid: 'VARCHAR', vendor_id: 'UINTEGER', device_id: 'USMALLINT', clock_ns: 'UBIGINT',
+  mean_ns: 'UBIGINT', min_ns: 'UBIGINT', count: 'UBIGINT', v2: 'VARCHAR'
 }) WHERE type = 'histogram';

@@ -188,9 +188,9 @@ pub struct HistogramRecord<Text> {
     #[serde(default)]
     pub role: Text,
     /// Measured quantity: `rtt` (round trips by kind of device), `service` (round trips of one
-    /// device) or `sweep` (durations of slots).
+    /// device), `sweep` (durations of slots) or `clock` (times of single readings of the clock).
     pub kind: Text,
-    /// Kind of the devices that replied: `switch` or `hca`. Null for `sweep`.
+    /// Kind of the devices that replied: `switch` or `hca`. Null for `sweep` and `clock`.
     pub device_kind: Option<Text>,
     /// GUID of the device. Null except for `service`.
     pub guid: Option<Guid>,
@@ -199,11 +199,20 @@ pub struct HistogramRecord<Text> {
     /// Distance of the device in hops. Null except for `service`. Also null if the plan does not
     /// state the distance.
     pub hops: Option<u16>,
+    /// SystemImageGUID of the device, which all switches of a chassis share. Null except for
+    /// `service`. Also null if the device did not answer NodeInfo, and in lines of older versions.
+    pub system_guid: Option<Guid>,
+    /// Vendor ID of the device. Null like `system_guid`.
+    pub vendor_id: Option<u32>,
+    /// Device ID, assigned by the vendor. Null like `system_guid`.
+    pub device_id: Option<u16>,
     /// Shortest time that one reading of the clock takes, measured when the record was made. `None`
     /// only if the line does not have the field.
     pub clock_ns: Option<u64>,
     /// Mean of the values. `None` only if the line does not have the field.
     pub mean_ns: Option<u64>,
+    /// The shortest value, exactly. Null except for `service`, and in lines of older versions.
+    pub min_ns: Option<u64>,
     /// Number of values.
     #[serde(default)]
     pub count: u64,

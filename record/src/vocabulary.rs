@@ -54,6 +54,8 @@ words! {
         Service = "service",
         /// Durations of sweeps.
         Sweep = "sweep",
+        /// Times that single readings of the clock take.
+        Clock = "clock",
     }
 }
 

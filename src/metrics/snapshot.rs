@@ -6,7 +6,6 @@
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::time::Duration;
 
-use hdrhistogram::Histogram;
 use ibnet_record::attributes::Field;
 use ibnet_record::types::PortNum;
 use ibnet_record::{Role, Status};
@@ -16,7 +15,7 @@ use crate::sweep::counter::Columns;
 use crate::sweep::driver::{DriverSettings, PortReport, SlotReport};
 use crate::sweep::engine::SubnetManager;
 use crate::sweep::port_record::{PortIdentity, Shares};
-use crate::sweep::stats::{MAD_OCTETS_ON_LINK, Rejected};
+use crate::sweep::stats::{Durations, MAD_OCTETS_ON_LINK, Rejected};
 
 /// The last slot of a worker, shared with scrapes.
 pub(super) type Shared = Arc<Mutex<Option<Arc<Snapshot>>>>;
@@ -120,7 +119,7 @@ impl Distribution {
 
     /// Adds the values of a histogram of nanoseconds. All values in one bucket of that histogram
     /// are added as the upper bound of the bucket.
-    fn add(&mut self, nanos: &Histogram<u64>) {
+    fn add(&mut self, nanos: &Durations) {
         for step in nanos.iter_recorded() {
             self.record(
                 step.value_iterated_to() as f64 / 1e9,

@@ -421,6 +421,11 @@ fn dead_host_is_reported_and_other_hosts_are_swept() {
             .all(|port| port.counters.is_empty()),
         "a port that does not answer has no counters"
     );
+    // This machine has another name.
+    assert!(
+        ports(&all).all(|port| (port.hops == Some(0)) == port.node.starts_with("node00001")),
+        "the sampler finds itself in the net file by the GUID of its HCA port"
+    );
 }
 
 #[test]

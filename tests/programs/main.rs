@@ -18,6 +18,7 @@ mod metrics;
 mod metrics_access;
 mod metrics_attacks;
 mod names;
+mod overhead;
 mod packaging;
 mod plan;
 mod query;

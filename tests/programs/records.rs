@@ -441,7 +441,7 @@ fn longest_event_and_histogram_lines_fit() {
         .collect();
     values
         .iter()
-        .for_each(|value| histogram.saturating_record_n(*value, random.u64(1..=20_000)));
+        .for_each(|value| histogram.saturating_record_n(*value, random.u32(1..=20_000)));
     let v2 = stats::encoded(&histogram).expect("the histogram can be encoded");
     let (kind, device_kind, count, sampler) = ("rtt", Some("switch"), u64::MAX, name());
     let (ca, ca_port) = (name(), PortNum(254));
@@ -465,8 +465,12 @@ fn longest_event_and_histogram_lines_fit() {
         guid,
         lid,
         hops,
+        system_guid: guid,
+        vendor_id: Some(0xff_ffff),
+        device_id: Some(u16::MAX),
         clock_ns: Some(u64::MAX),
         mean_ns: Some(mean_ns),
+        min_ns: Some(mean_ns),
         count,
         v2: &v2,
     });

@@ -8,11 +8,13 @@ use serde::Serialize;
 use super::distribution::{Distribution, overlap};
 
 /// Scale and bins with which a distribution is evaluated and drawn.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Bins {
     /// Bins of equal width on a logarithmic scale. Densities are per decade.
-    #[default]
-    Log,
+    Log {
+        /// Number of bins from a value to ten times this value.
+        per_decade: u32,
+    },
     /// Bins of equal width. Densities are per microsecond.
     Fixed {
         /// Width in nanoseconds. With `None`, [`Bins::width`] computes it.
@@ -20,11 +22,11 @@ pub enum Bins {
     },
 }
 
-/// Number of logarithmic bins per decade. Each bin is 12 % wider than the one before.
-pub const BINS_PER_DECADE: f64 = 20.0;
-
 /// Max number of bins.
 const MAX_BINS: f64 = 1_000.0;
+
+/// Max number of logarithmic bins per decade: those that the buckets of a [`Distribution`] can fill.
+const MAX_PER_DECADE: u32 = 1_000;
 
 /// A bin.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -51,10 +53,13 @@ pub struct Counted {
 }
 
 impl Bins {
+    /// Logarithmic bins, each 12 % wider than the one before.
+    pub const LOG: Self = Self::Log { per_decade: 20 };
+
     /// Returns the position of a value on the axis: its decimal logarithm, or microseconds.
     pub fn position(self, ns: f64) -> f64 {
         match self {
-            Self::Log => ns.max(1.0).log10(),
+            Self::Log { .. } => ns.max(1.0).log10(),
             Self::Fixed { .. } => ns / 1e3,
         }
     }
@@ -62,7 +67,7 @@ impl Bins {
     /// Returns the value in nanoseconds at a position.
     pub fn value(self, position: f64) -> f64 {
         match self {
-            Self::Log => 10_f64.powf(position),
+            Self::Log { .. } => 10_f64.powf(position),
             Self::Fixed { .. } => position * 1e3,
         }
     }
@@ -70,7 +75,7 @@ impl Bins {
     /// Returns the unit of the densities.
     pub fn unit(self) -> &'static str {
         match self {
-            Self::Log => "per decade",
+            Self::Log { .. } => "per decade",
             Self::Fixed { .. } => "per us",
         }
     }
@@ -81,7 +86,7 @@ impl Bins {
     /// power of ten.
     pub fn width(self, values: &Distribution) -> f64 {
         match self {
-            Self::Log => 1.0 / BINS_PER_DECADE,
+            Self::Log { per_decade } => 1.0 / f64::from(per_decade),
             Self::Fixed { width: Some(ns) } => ns / 1e3,
             Self::Fixed { width: None } => {
                 let range = values
@@ -104,7 +109,7 @@ impl Bins {
     #[must_use]
     pub fn with_width(self, values: &Distribution) -> Self {
         match self {
-            Self::Log => Self::Log,
+            Self::Log { .. } => self,
             Self::Fixed { .. } => Self::Fixed {
                 width: Some(self.width(values) * 1e3),
             },
@@ -187,12 +192,24 @@ impl Bins {
 impl FromStr for Bins {
     type Err = String;
 
-    /// Parses `log`, `fixed` or `fixed:WIDTH`, where the width is a duration such as `5us`.
+    /// Parses `log`, `log:N` with the number of bins per decade, `fixed` or `fixed:WIDTH`, where the
+    /// width is a duration such as `5us`.
     fn from_str(text: &str) -> Result<Self, String> {
-        let expected =
-            || format!("expected log, fixed or fixed:WIDTH such as fixed:5us (found {text})");
+        let expected = || {
+            format!(
+                "expected log, log:N with 1 to {MAX_PER_DECADE} bins per decade, fixed or fixed:WIDTH such as fixed:5us (found {text})"
+            )
+        };
         match text.split_once(':') {
-            None if text == "log" => Ok(Self::Log),
+            None if text == "log" => Ok(Self::LOG),
+            Some(("log", number)) => {
+                let per_decade = number
+                    .parse()
+                    .ok()
+                    .filter(|number| (1..=MAX_PER_DECADE).contains(number))
+                    .ok_or_else(expected)?;
+                Ok(Self::Log { per_decade })
+            }
             None if text == "fixed" => Ok(Self::Fixed { width: None }),
             Some(("fixed", width)) => {
                 let width = humantime::parse_duration(width)
@@ -215,7 +232,7 @@ mod tests {
 
     #[test]
     fn logarithmic_bins_have_the_shares_of_the_values() {
-        let bins = Bins::Log.of(&of([100, 100, 1000, 101]), 0.05);
+        let bins = Bins::LOG.of(&of([100, 100, 1000, 101]), 0.05);
         assert_eq!(bins.len(), 21, "10^2 to 10^3 in 20 bins and one more");
         assert!((bins[0].from - 100.0).abs() < 1e-9 && (bins[20].from - 1000.0).abs() < 1e-9);
         assert!(
@@ -226,7 +243,7 @@ mod tests {
             (bins[0].density - 15.0).abs() < 1e-6,
             "0.75 in a twentieth of a decade"
         );
-        assert!(Bins::Log.of(&of([]), 0.05).is_empty());
+        assert!(Bins::LOG.of(&of([]), 0.05).is_empty());
     }
 
     #[test]
@@ -287,7 +304,7 @@ mod tests {
             "bins that are narrower than buckets"
         );
         assert_eq!(
-            counts(Bins::Log, &of([100, 101, 1_000])),
+            counts(Bins::LOG, &of([100, 101, 1_000])),
             [(100, 112, 2), (1_000, 1_122, 1)]
         );
         assert!(counts(bins(1.0), &of([])).is_empty());
@@ -303,16 +320,25 @@ mod tests {
     #[test]
     fn options_are_read() {
         assert_eq!(
-            ["log", "fixed", "fixed:5us"].map(str::parse),
+            ["log", "log:50", "fixed", "fixed:5us"].map(str::parse),
             [
-                Ok(Bins::Log),
+                Ok(Bins::LOG),
+                Ok(Bins::Log { per_decade: 50 }),
                 Ok(Bins::Fixed { width: None }),
                 Ok(Bins::Fixed {
                     width: Some(5_000.0)
                 })
             ]
         );
-        for text in ["", "log:5", "fixed:", "fixed:0us", "fixed:x"] {
+        for text in [
+            "",
+            "log:",
+            "log:0",
+            "log:1001",
+            "fixed:",
+            "fixed:0us",
+            "fixed:x",
+        ] {
             assert!(text.parse::<Bins>().is_err(), "{text}");
         }
         let even = of((0..1_000).map(|step| 10_000 + 100 * step));

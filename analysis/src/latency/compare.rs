@@ -150,9 +150,10 @@ pub fn ranked_devices(recordings: &[Recording]) -> Vec<ComparedGroup<'_>> {
 /// Returns the rows of the JSON output: the groups of each recording, then devices by their
 /// shift.
 pub fn rows(recordings: &[Recording], bins: Bins) -> Vec<LatencyRow> {
-    let groupings = [None, Some(By::Kind), Some(By::Hops), Some(By::Sampler)];
-    let all = groupings
+    let groupings = By::ALL.into_iter().filter(|by| *by != By::Device);
+    let all = [None]
         .into_iter()
+        .chain(groupings.map(Some))
         .flat_map(|by| groups(recordings, by))
         .chain(ranked_devices(recordings));
     let mut rows = Vec::new();
@@ -217,7 +218,7 @@ mod tests {
             ),
             (None, Some(20.0))
         );
-        let rows = rows(&recordings, Bins::Log);
+        let rows = rows(&recordings, Bins::LOG);
         let of_n2: Vec<_> = rows
             .iter()
             .filter(|row| row.name == "n2")

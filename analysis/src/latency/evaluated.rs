@@ -19,6 +19,26 @@ pub enum Source {
     PortMeans,
 }
 
+/// Widths of the buckets of the histograms that a recording has.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Resolution {
+    /// Number of buckets from a power of two to the next one, at most: 16 are buckets of 3 to 6 %.
+    pub per_octave: u64,
+    /// Min width of a bucket in nanoseconds.
+    pub unit_ns: u64,
+}
+
+impl Resolution {
+    /// Returns the lower resolution of two.
+    #[must_use]
+    pub fn coarser(self, other: Self) -> Self {
+        Self {
+            per_octave: self.per_octave.min(other.per_octave),
+            unit_ns: self.unit_ns.max(other.unit_ns),
+        }
+    }
+}
+
 /// All distributions of a recording. The timer cost (the min time for one reading of the clock)
 /// is already subtracted from the values.
 #[derive(Clone, Debug)]
@@ -27,24 +47,23 @@ pub struct Latencies {
     pub all: Distribution,
     /// What the values are.
     pub source: Source,
-    /// Values by device kind.
-    pub kinds: Vec<Named>,
-    /// Values by distance.
-    pub hops: Vec<Named>,
-    /// Values by sampler.
-    pub samplers: Vec<Named>,
-    /// Values by device.
-    pub devices: Vec<Named>,
-    /// What the values by distance and by device are.
+    /// What the values of the groupings are, except those by kind and by sampler.
     pub device_source: Source,
+    /// The groups of each grouping.
+    groups: BTreeMap<By, Vec<Named>>,
     /// Shortest single round-trip time of each device, that is, without queues on the path. Empty
     /// if the records have neither `rtt_min_ns` nor `service` histograms.
     pub least: Distribution,
-    /// Whether `least` comes from `rtt_min_ns`. Values from `service` histograms are rounded to 3
-    /// to 6 %.
+    /// Whether `least` comes from `rtt_min_ns`. Values from `service` histograms are rounded.
     pub has_exact_least: bool,
+    /// Shortest single round-trip time of each device in each minute.
+    pub minima: Distribution,
     /// Durations of compound queries: all MADs of a port in a slot.
     pub compound: Distribution,
+    /// Times of single readings of the clock.
+    pub timer: Distribution,
+    /// Lowest resolution of the histograms by kind and of those by device.
+    pub resolutions: [Option<Resolution>; 2],
     /// Timer cost of each sampler in nanoseconds, which is subtracted from all values.
     pub clocks: BTreeMap<String, u64>,
     /// Values of one source, for all groupings.
@@ -61,113 +80,108 @@ pub struct ModeReport {
     pub separations: Vec<Separation>,
 }
 
-/// Values of one source, in groups.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Parts {
-    kinds: BTreeMap<String, Distribution>,
-    hops: BTreeMap<Hops, Distribution>,
-    samplers: BTreeMap<String, Distribution>,
-    devices: BTreeMap<Guid, Distribution>,
-}
-
-/// Number of switches on the path to a device, including the device itself. Unknown numbers are
-/// sorted last.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Hops {
-    Known(u16),
+/// A group of a grouping.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Key {
+    /// Number of switches on the path to a device, including the device itself.
+    Hops(u16),
+    Text(String),
+    Guid(Guid),
+    /// A sampler and a switch.
+    Path(String, Guid),
     Unknown,
 }
 
-impl Hops {
-    fn name(self) -> String {
+impl Key {
+    /// Returns the name of the group, and the GUID if it is one.
+    fn named(&self, by: By, name: &impl Fn(By, Guid) -> String) -> (String, Option<Guid>) {
         match self {
-            Self::Known(1) => "1 hop".to_owned(),
-            Self::Known(hops) => format!("{hops} hops"),
-            Self::Unknown => "unknown distance".to_owned(),
+            Self::Hops(1) => ("1 hop".to_owned(), None),
+            Self::Hops(hops) => (format!("{hops} hops"), None),
+            Self::Text(text) => (text.clone(), None),
+            Self::Guid(guid) => (name(by, *guid), Some(*guid)),
+            Self::Path(sampler, switch) => {
+                (format!("{sampler} -> {}", name(By::Switch, *switch)), None)
+            }
+            Self::Unknown if by == By::Hops => ("unknown distance".to_owned(), None),
+            Self::Unknown => (format!("unknown {by}"), None),
         }
     }
 }
 
+/// Values of one source, in groups.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Parts(BTreeMap<By, BTreeMap<Key, Distribution>>);
+
 impl Parts {
-    /// Adds values of a sampler for which the devices are unknown.
-    pub(super) fn add_kind(&mut self, kind: &str, sampler: &str, values: &Distribution) {
-        self.kinds.entry(kind.to_owned()).or_default().merge(values);
-        self.samplers
-            .entry(sampler.to_owned())
-            .or_default()
-            .merge(values);
-    }
-
-    pub(super) fn add_device(
-        &mut self,
-        guid: Guid,
-        (kind, hops): (&str, Option<u16>),
-        sampler: &str,
-        values: &Distribution,
-    ) {
-        self.add_kind(kind, sampler, values);
-        self.hops
-            .entry(hops.map_or(Hops::Unknown, Hops::Known))
-            .or_default()
-            .merge(values);
-        self.devices.entry(guid).or_default().merge(values);
-    }
-
-    fn is_empty(&self) -> bool {
-        self.kinds.is_empty()
+    /// Adds values to a group of each grouping.
+    pub(super) fn add(&mut self, keys: impl IntoIterator<Item = (By, Key)>, values: &Distribution) {
+        for (by, key) in keys {
+            let groups = self.0.entry(by).or_default();
+            groups.entry(key).or_default().merge(values);
+        }
     }
 
     fn all(&self) -> Distribution {
         let mut all = Distribution::default();
-        self.kinds.values().for_each(|values| all.merge(values));
+        self.of(By::Kind).for_each(|(_, values)| all.merge(values));
         all
     }
 
-    fn of(&self, by: By) -> Vec<&Distribution> {
-        match by {
-            By::Kind => self.kinds.values().collect(),
-            By::Hops => self.hops.values().collect(),
-            By::Sampler => self.samplers.values().collect(),
-            By::Device => self.devices.values().collect(),
-        }
+    fn of(&self, by: By) -> impl Iterator<Item = (&Key, &Distribution)> {
+        self.0.get(&by).into_iter().flatten()
     }
 }
 
 impl Latencies {
     /// Chooses the source of the values: single MADs if there are histograms, otherwise means.
-    /// `name` returns the name of a device.
+    /// `name` returns the name of a device or a chassis.
     pub(super) fn of(
         [rtt, service, means]: [Parts; 3],
-        name: impl Fn(Guid) -> String,
+        name: impl Fn(By, Guid) -> String,
     ) -> Result<Self, AnalysisError> {
-        let has_single = !(rtt.is_empty() && service.is_empty());
-        let joint = if !service.is_empty() {
+        let has_single = !(rtt.0.is_empty() && service.0.is_empty());
+        let joint = if !service.0.is_empty() {
             service
-        } else if !rtt.is_empty() {
+        } else if !rtt.0.is_empty() {
             rtt.clone()
         } else {
             means.clone()
         };
-        if joint.is_empty() {
+        if joint.0.is_empty() {
             let help = "give records of ports that answered, and check --from and --to".to_owned();
             return Err(AnalysisError::Nothing {
                 what: "no round-trip time in the time range".to_owned(),
                 help,
             });
         }
-        // Histograms by kind have a higher resolution than those by device.
-        let fine = if rtt.is_empty() { &joint } else { &rtt };
-        let (by_device, device_source) = if has_single && !joint.devices.is_empty() {
+        // Histograms by kind have as many values as those by device, or more.
+        let fine = if rtt.0.is_empty() { &joint } else { &rtt };
+        let has_devices = joint.0.contains_key(&By::Device);
+        let (by_device, device_source) = if has_single && has_devices {
             (&joint, Source::SingleMads)
         } else {
             (&means, Source::PortMeans)
         };
-        let texts = |groups: &BTreeMap<String, Distribution>| {
-            groups
-                .iter()
-                .map(|(name, values)| named(name.clone(), None, values))
-                .collect()
-        };
+        let groups = By::ALL.map(|by| {
+            let parts = match by {
+                By::Kind | By::Sampler => fine,
+                _ => by_device,
+            };
+            // A grouping without any known group, such as the models without histograms, is left
+            // out.
+            let is_known = by == By::Hops || parts.of(by).any(|(key, _)| *key != Key::Unknown);
+            let groups = parts.of(by).filter(|_| is_known);
+            let named = groups.map(|(key, values)| {
+                let (name, guid) = key.named(by, &name);
+                Named {
+                    name,
+                    guid,
+                    values: values.clone(),
+                }
+            });
+            (by, named.collect())
+        });
         Ok(Self {
             all: fine.all(),
             source: if has_single {
@@ -175,22 +189,14 @@ impl Latencies {
             } else {
                 Source::PortMeans
             },
-            kinds: texts(&fine.kinds),
-            samplers: texts(&fine.samplers),
-            hops: by_device
-                .hops
-                .iter()
-                .map(|(hops, values)| named(hops.name(), None, values))
-                .collect(),
-            devices: by_device
-                .devices
-                .iter()
-                .map(|(guid, values)| named(name(*guid), Some(*guid), values))
-                .collect(),
             device_source,
+            groups: groups.into(),
             least: Distribution::default(),
             has_exact_least: false,
+            minima: Distribution::default(),
             compound: Distribution::default(),
+            timer: Distribution::default(),
+            resolutions: [None; 2],
             clocks: BTreeMap::new(),
             joint,
         })
@@ -198,12 +204,16 @@ impl Latencies {
 
     /// Returns the groups of a grouping.
     pub fn groups(&self, by: By) -> &[Named] {
-        match by {
-            By::Kind => &self.kinds,
-            By::Hops => &self.hops,
-            By::Sampler => &self.samplers,
-            By::Device => &self.devices,
-        }
+        self.groups.get(&by).map_or(&[], Vec::as_slice)
+    }
+
+    /// Returns the groupings with few groups, for tables. The models are left out if each kind of
+    /// device has one, because their values are then those of the kinds.
+    pub fn tabulated(&self) -> impl Iterator<Item = By> + use<> {
+        let has_models = self.groups(By::Model).len() > self.groups(By::Kind).len();
+        [By::Kind, By::Model, By::Hops, By::Sampler]
+            .into_iter()
+            .filter(move |by| has_models || *by != By::Model)
     }
 
     /// Returns the modes of all values, and how well each grouping separates them.
@@ -212,20 +222,20 @@ impl Latencies {
         let mut separations = Vec::new();
         if modes.len() > 1 {
             let groupings = By::ALL
-                .map(|by| (by, self.joint.of(by)))
+                .map(|by| {
+                    (
+                        by,
+                        self.joint
+                            .of(by)
+                            .map(|(_, values)| values)
+                            .collect::<Vec<_>>(),
+                    )
+                })
                 .into_iter()
                 .filter(|(_, groups)| groups.len() > 1);
             separations.extend(groupings.map(|(by, groups)| Separation::of(by, &groups, &modes)));
             separations.sort_by(|a, b| b.score.total_cmp(&a.score));
         }
         ModeReport { modes, separations }
-    }
-}
-
-fn named(name: String, guid: Option<Guid>, values: &Distribution) -> Named {
-    Named {
-        name,
-        guid,
-        values: values.clone(),
     }
 }

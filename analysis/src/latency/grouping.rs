@@ -13,24 +13,45 @@ use super::modes::Mode;
 pub enum By {
     /// Kind of the device.
     Kind,
+    /// Vendor and device ID of the device.
+    Model,
     /// Distance of the device from the sampler.
     Hops,
+    /// The switch, or the switch to which the HCA is connected.
+    Switch,
+    /// The chassis of this switch: switches with the same SystemImageGUID.
+    Chassis,
     /// The sampler that measured.
     Sampler,
+    /// The sampler and the switch.
+    Path,
     /// The device.
     Device,
 }
 
 impl By {
     /// All groupings, in the order of tables.
-    pub const ALL: [Self; 4] = [Self::Kind, Self::Hops, Self::Sampler, Self::Device];
+    pub const ALL: [Self; 8] = [
+        Self::Kind,
+        Self::Model,
+        Self::Hops,
+        Self::Switch,
+        Self::Chassis,
+        Self::Sampler,
+        Self::Path,
+        Self::Device,
+    ];
 
     /// Returns the name in tables and in the JSON output.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Kind => "kind",
+            Self::Model => "model",
             Self::Hops => "hops",
+            Self::Switch => "switch",
+            Self::Chassis => "chassis",
             Self::Sampler => "sampler",
+            Self::Path => "path",
             Self::Device => "device",
         }
     }
@@ -51,9 +72,9 @@ impl Serialize for By {
 /// Values of one group.
 #[derive(Clone, Debug)]
 pub struct Named {
-    /// Device kind, distance, sampler, or name of the device.
+    /// Name of the group: a device kind, a distance, a sampler, or the name of a device.
     pub name: String,
-    /// GUID of the device. `None` for other groups.
+    /// GUID of the device, the switch or the chassis. `None` for other groups.
     pub guid: Option<Guid>,
     /// Durations in nanoseconds.
     pub values: Distribution,

@@ -3,10 +3,12 @@
 use ibnet_record::types::Guid;
 use serde::Serialize;
 
-use super::bins::Bins;
+use super::bins::{Bins, Counted};
+use super::compare::Recording;
 use super::distribution::{Distribution, Moments};
 use super::evaluated::Latencies;
-use super::grouping::{By, Named};
+use super::fit::{Excess, LogNormal};
+use super::grouping::By;
 use super::modes;
 use crate::rows::Row;
 
@@ -16,13 +18,13 @@ use crate::rows::Row;
 pub struct LatencyRow {
     /// Name of the recording. Null without a comparison.
     pub recording: Option<String>,
-    /// `kind`, `hops`, `sampler` or `device`. Null for `all`, `least of each device` and
-    /// `compound query of a port`.
+    /// `kind`, `model`, `hops`, `switch`, `chassis`, `sampler`, `path` or `device`. Null for `all`,
+    /// `least of each device`, `least of each device and minute`, `compound query of a port` and
+    /// `timer cost`.
     pub by: Option<By>,
-    /// `all`, a device kind, a distance, a sampler, the name of a device, `least of each device` or
-    /// `compound query of a port`.
+    /// `all`, the name of a group, or one of the names without a grouping.
     pub name: String,
-    /// GUID of the device. Null for all other rows.
+    /// GUID of the device, the switch or the chassis. Null for all other rows.
     pub guid: Option<Guid>,
     /// Number of values.
     pub count: u64,
@@ -34,6 +36,21 @@ pub struct LatencyRow {
     pub skew: f64,
     /// Kurtosis: 3 for a normal distribution.
     pub kurtosis: f64,
+    /// Mean minus the min of the values.
+    pub excess_mean_ns: f64,
+    /// Root mean square of the values minus their min.
+    pub excess_rms_ns: f64,
+    /// Third moment about the min, divided by the third power of `excess_rms_ns`.
+    pub excess_third: f64,
+    /// Fourth moment about the min, divided by the fourth power of `excess_rms_ns`.
+    pub excess_fourth: f64,
+    /// Median of the log-normal distribution that is fitted to the values minus their min. Null,
+    /// as the other two, if there is no fit.
+    pub fit_median_ns: Option<f64>,
+    /// Standard deviation of the natural logarithm in this fit.
+    pub fit_sigma: Option<f64>,
+    /// Error of the fit: its Kolmogorov-Smirnov distance from the values, 0 to 1.
+    pub fit_distance: Option<f64>,
     /// Positions of the modes, ascending.
     pub modes: Vec<f64>,
     /// Min of the values.
@@ -71,6 +88,13 @@ impl Row for LatencyRow {
         "sd_ns",
         "skew",
         "kurtosis",
+        "excess_mean_ns",
+        "excess_rms_ns",
+        "excess_third",
+        "excess_fourth",
+        "fit_median_ns",
+        "fit_sigma",
+        "fit_distance",
         "modes",
         "min_ns",
         "p1_ns",
@@ -95,6 +119,8 @@ impl LatencyRow {
             skewness,
             kurtosis,
         } = values.moments();
+        let excess = Excess::of(values.moments(), values.least() as f64);
+        let fit = LogNormal::of(values);
         Self {
             recording: None,
             by,
@@ -105,6 +131,13 @@ impl LatencyRow {
             sd_ns: deviation,
             skew: skewness,
             kurtosis,
+            excess_mean_ns: excess.mean,
+            excess_rms_ns: excess.rms,
+            excess_third: excess.third,
+            excess_fourth: excess.fourth,
+            fit_median_ns: fit.map(|fit| fit.median),
+            fit_sigma: fit.map(|fit| fit.sigma),
+            fit_distance: fit.map(|fit| fit.distance(values)),
             modes: modes::modes(values, bins)
                 .into_iter()
                 .map(|mode| mode.at.round())
@@ -127,26 +160,92 @@ impl LatencyRow {
 /// Name of the row with the shortest single round-trip time of each device.
 pub const LEAST: &str = "least of each device";
 
+/// Name of the row with the shortest single round-trip time of each device in each minute.
+pub const MINIMA: &str = "least of each device and minute";
+
+/// Name of the row with the times of single readings of the clock.
+pub const TIMER: &str = "timer cost";
+
 /// Name of the row with the compound queries.
 pub const COMPOUND: &str = "compound query of a port";
 
+/// A bin of a distribution. This is a row of the JSON output.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct LatencyBin {
+    /// Name of the recording. Null without a comparison.
+    pub recording: Option<String>,
+    /// Grouping, as in [`LatencyRow`].
+    pub by: Option<By>,
+    /// Name of the group, as in [`LatencyRow`].
+    pub name: String,
+    /// GUID of the device. Null for all other rows.
+    pub guid: Option<Guid>,
+    /// The bin.
+    #[serde(flatten)]
+    pub bin: Counted,
+}
+
+impl Row for LatencyBin {
+    const COLUMNS: &'static [&'static str] = &[
+        "recording",
+        "by",
+        "name",
+        "guid",
+        "start_ns",
+        "end_ns",
+        "count",
+    ];
+}
+
+/// Returns the bins with values of all distributions. All recordings have the same bins.
+pub fn bin_rows(recordings: &[Recording], bins: Bins) -> Vec<LatencyBin> {
+    let Some(first) = recordings.first() else {
+        return Vec::new();
+    };
+    let bins = bins.with_width(&first.latencies.all);
+    let mut rows = Vec::new();
+    for Recording { name, latencies } in recordings {
+        let recording = (recordings.len() > 1).then(|| name.clone());
+        for (by, name, guid, values) in latencies.distributions() {
+            rows.extend(bins.counts(values).into_iter().map(|bin| LatencyBin {
+                recording: recording.clone(),
+                by,
+                name: name.to_owned(),
+                guid,
+                bin,
+            }));
+        }
+    }
+    rows
+}
+
 impl Latencies {
-    /// Returns the rows of the JSON output: all values, the values by kind, distance, sampler and
-    /// device, the shortest round-trip times and the compound queries.
-    pub fn rows(&self, bins: Bins) -> Vec<LatencyRow> {
-        let mut rows = vec![LatencyRow::of(None, "all", &self.all, bins)];
+    /// Returns all distributions with their grouping, name and GUID.
+    fn distributions(&self) -> Vec<(Option<By>, &str, Option<Guid>, &Distribution)> {
+        let mut all = vec![(None, "all", None, &self.all)];
         for by in By::ALL {
-            let row = |group: &Named| LatencyRow {
-                guid: group.guid,
-                ..LatencyRow::of(Some(by), &group.name, &group.values, bins)
-            };
-            rows.extend(self.groups(by).iter().map(row));
+            let groups = self.groups(by).iter();
+            all.extend(groups.map(|group| (Some(by), &*group.name, group.guid, &group.values)));
         }
-        for (name, values) in [(LEAST, &self.least), (COMPOUND, &self.compound)] {
-            if !values.is_empty() {
-                rows.push(LatencyRow::of(None, name, values, bins));
-            }
-        }
-        rows
+        let others = [
+            (LEAST, &self.least),
+            (MINIMA, &self.minima),
+            (COMPOUND, &self.compound),
+            (TIMER, &self.timer),
+        ];
+        let others = others.into_iter().filter(|(_, values)| !values.is_empty());
+        all.extend(others.map(|(name, values)| (None, name, None, values)));
+        all
+    }
+
+    /// Returns the rows of the JSON output: all values, the values by each grouping, the shortest
+    /// round-trip times and the compound queries.
+    pub fn rows(&self, bins: Bins) -> Vec<LatencyRow> {
+        let all = self.distributions().into_iter();
+        all.map(|(by, name, guid, values)| LatencyRow {
+            guid,
+            ..LatencyRow::of(by, name, values, bins)
+        })
+        .collect()
     }
 }

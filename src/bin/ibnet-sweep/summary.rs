@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
-use hdrhistogram::Histogram;
 use ibnet::sweep::driver::{PortReport, SlotReport};
 use ibnet::sweep::port_record::Shares;
 use ibnet_record::Status;
@@ -29,7 +28,7 @@ pub(super) struct Summary {
     /// Number of port records by status, in the order of [`Status::ALL`].
     by_status: [u64; Status::ALL.len()],
     /// Durations of sweeps in nanoseconds.
-    durations: Histogram<u64>,
+    durations: stats::Durations,
     longest: Duration,
 }
 

@@ -22,9 +22,9 @@ use ibnet::metrics::Peers;
 use ibnet::sweep::driver::DriverSettings;
 #[cfg(feature = "umad")]
 use ibnet::sweep::driver::{Changes, OpenError, Opened, Wake};
-use ibnet::topology::{NetFile, NetFileError, net_file};
+use ibnet::topology::{Fabric, NetFile, NetFileError, net_file};
 use ibnet_record::limits;
-use ibnet_record::types::{HcaName, PortNum, Printable};
+use ibnet_record::types::{Guid, HcaName, PortNum, Printable};
 
 use super::failure::Failure;
 use super::metrics;
@@ -89,7 +89,13 @@ impl Work {
                         })?;
                 let net = net_file::parse(&octets, &path.display().to_string())?;
                 log_faulty_lines(&net, path);
-                let (sampler, left_out) = ibnet::partition::whole_fabric(&net.fabric, &host);
+                let local = match config.simulation {
+                    Some(_) => Vec::new(),
+                    None => local_guids(),
+                };
+                let here = name_in(&net.fabric, &local).unwrap_or_else(|| host.clone());
+                let (mut sampler, left_out) = ibnet::partition::whole_fabric(&net.fabric, &here);
+                sampler.host = host;
                 if !left_out.is_empty() {
                     tracing::info!(
                         devices = left_out.len(),
@@ -226,6 +232,26 @@ impl Work {
             engine: config.engine.clone(),
         }
     }
+}
+
+/// Returns the name of the host that has one of these GUIDs. The fabric can have another name for
+/// this host than the host itself; by this name, the distances of the devices are found.
+fn name_in(fabric: &Fabric, guids: &[Guid]) -> Option<String> {
+    let mut devices = fabric.iter().map(|(_, device)| device);
+    let here = devices.find(|device| guids.contains(&device.guid));
+    here.map(|device| device.host().to_owned())
+}
+
+/// Returns the GUIDs of all HCA ports of this host.
+#[cfg(feature = "umad")]
+fn local_guids() -> Vec<Guid> {
+    let ports = ports::list().unwrap_or_default().into_iter();
+    ports.map(|port| port.gid.guid).collect()
+}
+
+#[cfg(not(feature = "umad"))]
+fn local_guids() -> Vec<Guid> {
+    Vec::new()
 }
 
 /// Returns an error if HCA ports are configured, but the blocks belong to several subnets,

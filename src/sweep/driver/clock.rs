@@ -28,8 +28,9 @@ pub trait Clock: Clone {
     /// Reads the wall clock and the monotonic clock at the same instant.
     fn read_wall(&self) -> WallTime;
 
-    /// Measures the timer cost: the shortest time that a call of [`now`](Self::now) takes.
-    fn read_cost(&self) -> Duration;
+    /// Measures the timer cost: the shortest time that a call of [`now`](Self::now) takes. `each`
+    /// gets the time that each measured call took, in nanoseconds.
+    fn read_cost(&self, each: impl FnMut(u64)) -> Duration;
 
     /// Waits for this duration.
     fn sleep(&self, time: Duration);
@@ -180,19 +181,21 @@ const TRIES_FOR_COST: u32 = 100;
 
 /// Number of readings in a row in each try. It gives a mean in nanoseconds even if the clock has
 /// ticks of some tens of nanoseconds.
-const READINGS_IN_A_TRY: u32 = 10;
+const READINGS_IN_A_TRY: usize = 10;
 
 /// Returns the timer cost: the mean time of a reading in the shortest of several tries. A longer
-/// try was interrupted or waited for memory.
-fn least_cost(now: impl Fn() -> Instant) -> Duration {
+/// try was interrupted or waited for memory. `each` gets the time of each reading in nanoseconds.
+fn least_cost(now: impl Fn() -> Instant, mut each: impl FnMut(u64)) -> Duration {
     let one_try = |_| {
-        let begin = now();
-        (1..READINGS_IN_A_TRY).for_each(|_| {
-            std::hint::black_box(now());
-        });
-        now() - begin
+        let mut times = [Instant::ZERO; READINGS_IN_A_TRY + 1];
+        times.fill_with(&now);
+        times
+            .windows(2)
+            .for_each(|pair| each(pair[1].as_nanos().saturating_sub(pair[0].as_nanos())));
+        times[READINGS_IN_A_TRY] - times[0]
     };
-    (0..TRIES_FOR_COST).map(one_try).min().unwrap_or_default() / READINGS_IN_A_TRY
+    let shortest = (0..TRIES_FOR_COST).map(one_try).min().unwrap_or_default();
+    shortest / READINGS_IN_A_TRY as u32
 }
 
 impl SystemClock {
@@ -236,8 +239,8 @@ impl Clock for SystemClock {
         reading
     }
 
-    fn read_cost(&self) -> Duration {
-        least_cost(|| self.now())
+    fn read_cost(&self, each: impl FnMut(u64)) -> Duration {
+        least_cost(|| self.now(), each)
     }
 
     fn sleep(&self, time: Duration) {
@@ -385,12 +388,17 @@ mod tests {
             }
         };
         let (fine, coarse) = (read(37, 1), read(37, 40));
+        let mut each = Vec::new();
         assert_eq!(
-            least_cost(|| fine(&time, &readings)),
+            least_cost(|| fine(&time, &readings), |ns| each.push(ns)),
             Duration::from_nanos(25),
             "interruptions do not count"
         );
-        let cost = least_cost(|| coarse(&time, &readings)).as_nanos();
+        let interrupted = each.iter().filter(|ns| **ns == 1_000_025).count();
+        let others = each.iter().filter(|ns| **ns == 25).count();
+        assert_eq!((each.len(), interrupted + others), (1_000, 1_000));
+        assert!((25..=30).contains(&interrupted), "{interrupted}: one of 37");
+        let cost = least_cost(|| coarse(&time, &readings), |_| {}).as_nanos();
         assert!(
             (20..=30).contains(&cost),
             "{cost}: a clock with ticks of 40 ns"

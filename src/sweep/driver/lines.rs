@@ -1,6 +1,5 @@
 //! Writes the records of a slot: one for each port, and one `sweep` record.
 
-use hdrhistogram::Histogram;
 use ibnet_record::reader::Type;
 use ibnet_record::types::NodeKind;
 use ibnet_record::{EventName, EventRecord, HistogramRecord, Start, Status, SweepRecord};
@@ -9,14 +8,14 @@ use super::{Clock, Control, Driver, HISTOGRAM_EVERY, Notice, WallTime, nanos};
 use crate::mad::transport::Transport;
 use crate::output::Batch;
 use crate::sweep::port_record::PortRecord;
-use crate::sweep::stats::{self, MAD_OCTETS_ON_LINK, RoundTrips};
+use crate::sweep::stats::{self, Durations, MAD_OCTETS_ON_LINK, RoundTrips};
 use crate::time::Instant;
 
 /// Round trips and durations of sweeps since the last `histogram` records.
 pub(super) struct HistogramPeriod {
     since: Instant,
     rtt: RoundTrips,
-    sweep: Histogram<u64>,
+    sweep: Durations,
 }
 
 impl HistogramPeriod {
@@ -53,7 +52,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
             ports: self.ports.len(),
             mads_per_slot: Some(self.engine.mads_per_slot().round() as u64),
             assignments_sha256: self.settings.assignments_sha256.clone(),
-            clock_ns: Some(nanos(self.clock.read_cost())),
+            clock_ns: Some(nanos(self.clock.read_cost(|_| {}))),
             // Each output sets this field, because it counts its own files.
             file_seq: 0,
         });
@@ -224,61 +223,53 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         });
     }
 
-    /// Writes `histogram` records of round trips, of sweep durations, and of the service times of
-    /// each device. Also measures the timer cost for these records.
+    /// Writes `histogram` records of round trips, of sweep durations, of the timer cost, and of the
+    /// service times of each device. Measures the timer cost for these records.
     pub(super) fn write_histograms(&mut self) {
         let (ts, slot) = (self.unix_now(), self.current_slot());
-        let clock_ns = Some(nanos(self.clock.read_cost()));
+        let mut costs = stats::timer_costs();
+        let cost = self.clock.read_cost(|ns| costs.saturating_record(ns));
         let HistogramPeriod { rtt, sweep, .. } = &self.histograms;
         let of_all = [
             ("rtt", Some("switch"), None, &rtt.switch),
             ("rtt", Some("hca"), None, &rtt.hca),
             ("sweep", None, None, sweep),
+            ("clock", None, None, &costs),
         ];
         let of_each = self.first_ports.iter().enumerate().map(|(device, port)| {
-            let identity = &self.ports[*port];
-            let kind = if identity.kind == NodeKind::Switch {
+            let kind = if self.ports[*port].kind == NodeKind::Switch {
                 "switch"
             } else {
                 "hca"
             };
-            (
-                "service",
-                Some(kind),
-                Some(identity),
-                self.engine.round_trips(device),
-            )
+            let of_device = Some((device, &self.ports[*port]));
+            let histogram = self.engine.round_trips(device);
+            ("service", Some(kind), of_device, histogram)
         });
         for (kind, device_kind, device, histogram) in of_all.into_iter().chain(of_each) {
             let Some(v2) = stats::encoded(histogram).filter(|_| !histogram.is_empty()) else {
                 continue;
             };
-            let (guid, lid) = (
-                device.map(|device| device.guid),
-                device.map(|device| device.lid),
-            );
-            let hops = device.and_then(|device| device.hops);
-            let (sampler, count, mean_ns) = (
-                self.settings.sampler.as_str(),
-                histogram.len(),
-                histogram.mean().round() as u64,
-            );
-            let (ca, ca_port) = (self.settings.ca.as_str(), self.settings.ca_port);
+            let info = device.and_then(|(device, _)| self.engine.node_info(device));
             let record = HistogramRecord {
                 ts,
                 slot,
-                sampler,
-                ca,
-                ca_port,
+                sampler: self.settings.sampler.as_str(),
+                ca: self.settings.ca.as_str(),
+                ca_port: self.settings.ca_port,
                 role: self.settings.role(),
                 kind,
                 device_kind,
-                guid,
-                lid,
-                hops,
-                clock_ns,
-                mean_ns: Some(mean_ns),
-                count,
+                guid: device.map(|(_, identity)| identity.guid),
+                lid: device.map(|(_, identity)| identity.lid),
+                hops: device.and_then(|(_, identity)| identity.hops),
+                system_guid: info.map(|info| info.system_guid),
+                vendor_id: info.map(|info| info.vendor_id),
+                device_id: info.map(|info| info.device_id),
+                clock_ns: Some(nanos(cost)),
+                mean_ns: Some(histogram.mean().round() as u64),
+                min_ns: device.and_then(|(device, _)| self.engine.shortest_round_trip(device)),
+                count: histogram.len(),
                 v2: &v2,
             };
             self.batch.push(Type::Histogram, &record);

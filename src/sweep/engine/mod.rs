@@ -66,7 +66,6 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use hdrhistogram::Histogram;
 use ibnet_record::Status;
 use ibnet_record::types::Tid;
 
@@ -84,12 +83,13 @@ use super::blocked::{TickOf, WaitTick};
 use super::inflight::{Inflight, Purpose, Timeouts, Transaction};
 use super::sample::{Answer, Sample};
 use super::smp_limit::SmpLimit;
-use super::stats::SlotStats;
+use super::stats::{Durations, SlotStats};
 use super::window::{Pace, Window};
 use crate::mad::Mad;
 use crate::mad::exchange::{Completion, Outcome, Target};
 use crate::mad::pma::DATA_LEN;
 use crate::mad::query::Query;
+use crate::mad::smp;
 use crate::time::Instant;
 
 mod config;
@@ -301,15 +301,31 @@ impl Engine {
     ///
     /// # Panics
     /// Panics if there is no such device.
-    pub fn round_trips(&self, device: usize) -> &Histogram<u64> {
+    pub fn round_trips(&self, device: usize) -> &Durations {
         &self.devices[device].service.round_trips
+    }
+
+    /// Returns the shortest of these round trips in nanoseconds, exactly. `None` without one.
+    ///
+    /// # Panics
+    /// Panics if there is no such device.
+    pub fn shortest_round_trip(&self, device: usize) -> Option<u64> {
+        self.devices[device].service.shortest
+    }
+
+    /// Returns the newest NodeInfo of a device. `None` if the device never answered it.
+    ///
+    /// # Panics
+    /// Panics if there is no such device.
+    pub fn node_info(&self, device: usize) -> Option<&smp::NodeInfo> {
+        self.devices[device].identity.info()
     }
 
     /// Clears the round trips of all devices.
     pub fn reset_round_trips(&mut self) {
         self.devices
             .iter_mut()
-            .for_each(|device| device.service.round_trips.reset());
+            .for_each(|device| device.service.reset());
     }
 
     /// Returns the totals of the slot.

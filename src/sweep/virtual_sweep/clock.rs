@@ -99,7 +99,7 @@ impl Clock for VirtualClock {
         }
     }
 
-    fn read_cost(&self) -> Duration {
+    fn read_cost(&self, _each: impl FnMut(u64)) -> Duration {
         Duration::ZERO
     }
 

@@ -19,6 +19,7 @@ import zlib
 PERCENTILES = {"p1_ns": 1, "p25_ns": 25, "p50_ns": 50, "p75_ns": 75, "p90_ns": 90, "p99_ns": 99, "p999_ns": 99.9}
 ROUNDING = 0.004
 LONGEST = 10**12
+GROUPINGS = ("kind", "sampler", "hops", "device", "model", "switch", "chassis", "path")
 
 
 class Values:
@@ -37,7 +38,8 @@ class Values:
         self.count = sum(self.steps.values())
         middles = [((low + high) / 2 - clock, count) for (low, high, clock), count in self.steps.items()]
         self.mean = math.fsum(value * count for value, count in middles) / self.count
-        power = lambda n: math.fsum((value - self.mean) ** n * count for value, count in middles) / self.count
+        self.about = lambda x, n: math.fsum((value - x) ** n * count for value, count in middles) / self.count
+        power = lambda n: self.about(self.mean, n)
         self.sd = math.sqrt(power(2))
         self.skew, self.kurtosis = (power(3) / self.sd**3, power(4) / self.sd**4) if self.sd > 0 else (0.0, 0.0)
         ends = sorted((max(low - clock, 1), max(high - clock, 1), count) for (low, high, clock), count in self.steps.items())
@@ -117,33 +119,47 @@ def distributions(recording):
         if r["clock_ns"] is not None and (r["type"] == "start" or r["type"] == "histogram" and recording.within(r)):
             clocks[r["sampler"]] = min(clocks.get(r["sampler"], LONGEST), r["clock_ns"])
     clock = lambda sampler: clocks.get(sampler) or 0
-    rtt, service, means = ({by: collections.defaultdict(Values) for by in ("kind", "sampler", "hops", "device")} for _ in range(3))
-    compound, single = Values(), {}
-    names, hops_of, of_service = {}, {}, collections.defaultdict(list)
+    rtt, service, means = ({by: collections.defaultdict(Values) for by in GROUPINGS} for _ in range(3))
+    compound, minima, timer, single = Values(), Values(), Values(), {}
+    names, hops_of, facts = {}, {}, collections.defaultdict(dict)
     # A record of every query counts, except for copies.
     is_answer = lambda r: r["status"] in ("ok", "late") and r["mads"] > 0 and r["rtt_ns"] // r["mads"] > 0
     ports = [r for r in recording.port_records() if recording.within(r) and is_answer(r)]
+    histograms = [r for r in recording.lines if r["type"] == "histogram" and r["v2"] is not None and recording.within(r)]
+    for r in ports:
+        names.setdefault(r["guid"], r["node"])
+        if (switch := r["guid"] if r["kind"] == "switch" else r["peer_guid"]) is not None:
+            facts[r["guid"]].setdefault("switch", switch)
+    for r in ports:
+        if r["kind"] != "switch" and r["peer_guid"] is not None and r["peer"] is not None:
+            names.setdefault(r["peer_guid"], r["peer"])
+    for h in histograms:
+        if h["guid"] is not None and h["system_guid"] is not None:
+            facts[h["guid"]].setdefault("chassis", h["system_guid"])
+            facts[h["guid"]].setdefault("model", (h["vendor_id"], h["device_id"]))
     for r in ports:
         mean, cost = r["rtt_ns"] // r["mads"], clock(r["sampler"])
-        names.setdefault(r["guid"], r["node"])
         hops_of[r["sampler"], r["guid"]] = r["hops"] if r["hops"] is not None else hops_of.get((r["sampler"], r["guid"]))
-        for by, name in groups(r["kind"] or "other", r["sampler"], r["hops"], r["guid"]):
+        for by, name in groups(r["kind"] or "other", r["sampler"], r["hops"], r["guid"], facts, names):
             means[by][name].add(mean, mean, cost)
         compound.add(r["rtt_ns"], r["rtt_ns"], cost * r["mads"])
         if r["rtt_min_ns"] is not None:
             key = r["sampler"], r["guid"]
             single[key] = min(single.get(key, LONGEST), r["rtt_min_ns"])
-    histograms = [r for r in recording.lines if r["type"] == "histogram" and r["v2"] is not None and recording.within(r)]
     for h in histograms:
         kind, cost = h["device_kind"] or "other", clock(h["sampler"])
         buckets = [(max(low, 1), min(high, LONGEST), count) for low, high, count in decoded(h["v2"])]
+        if h["kind"] == "clock":
+            for low, high, count in buckets:
+                timer.add(low, high, 0, count)
         if h["kind"] not in ("rtt", "service"):
             continue
-        into = groups(kind, h["sampler"], h["hops"], h["guid"])
+        into = groups(kind, h["sampler"], h["hops"], h["guid"], facts, names)
         if h["guid"] is None and h["kind"] == "rtt":
             target, into = rtt, into[:2]
         elif h["guid"] is not None and h["kind"] == "service":
             target = service
+            minima.add(h["min_ns"], h["min_ns"], cost)
         else:
             continue
         for by, name in into:
@@ -152,12 +168,18 @@ def distributions(recording):
     by_device = service if service["device"] else means
     by_kind = rtt if rtt["kind"] else by_device
     found = {(by, name): by_kind[by][name] for by in ("kind", "sampler") for name in by_kind[by]}
-    found |= {(by, name): by_device[by][name] for by in ("hops", "device") for name in by_device[by]}
+    for by in set(GROUPINGS) - {"kind", "sampler"}:
+        # A grouping of which nothing is known is left out, except for the distances.
+        if by == "hops" or set(by_device[by]) != {f"unknown {by}"}:
+            found |= {(by, name): by_device[by][name] for name in by_device[by]}
     found[None, "all"] = Values()
     for values in by_kind["kind"].values():
         found[None, "all"].update(values)
     if compound.steps:
         found[None, "compound query of a port"] = compound
+    for name, values in {"least of each device and minute": minima, "timer cost": timer}.items():
+        if values.steps:
+            found[None, name] = values
     least = collections.defaultdict(lambda: LONGEST)
     for (sampler, guid), ns in single.items():
         least[guid] = min(least[guid], max(ns - clock(sampler), 1))
@@ -168,13 +190,20 @@ def distributions(recording):
     return {key: values.finish() for key, values in found.items()}, names
 
 
-def groups(kind, sampler, hops, guid):
+def groups(kind, sampler, hops, guid, facts, names):
     hops = "unknown distance" if hops is None else "1 hop" if hops == 1 else f"{hops} hops"
-    return [("kind", kind), ("sampler", sampler), ("hops", hops), ("device", guid)]
+    of = facts.get(guid, {})
+    switch = of.get("switch")
+    chassis = facts.get(switch, {}).get("chassis", "unknown chassis")
+    path = "unknown path" if switch is None else f"{sampler} -> {names.get(switch, switch)}"
+    # All devices of the recordings are from NVIDIA.
+    model = f"MT{of['model'][1]}" if "model" in of else "unknown model"
+    some = [("kind", kind), ("sampler", sampler), ("hops", hops), ("device", guid), ("model", model)]
+    return some + [("switch", switch or "unknown switch"), ("chassis", chassis), ("path", path)]
 
 
 def identity(row):
-    return row["by"], row["guid"] if row["by"] == "device" else row["name"]
+    return row["by"], row["guid"] or row["name"]
 
 
 def latency(recording, shown, differences):
@@ -184,7 +213,7 @@ def latency(recording, shown, differences):
     check("rows", set(found), set(expected))
     for key in set(found) & set(expected):
         row, values = found[key], expected[key]
-        if row["by"] == "device":
+        if row["by"] in ("device", "switch") and row["guid"]:
             check(f"{key}: name", row["name"], names.get(row["guid"], row["guid"]))
         compare(key, row, values, check)
 
@@ -200,9 +229,41 @@ def compare(key, row, values, check):
     for name, (low, high) in {"min_ns": values.least, "max_ns": values.greatest}.items():
         margin = 0 if values.is_exact else ROUNDING * row[name] + 2
         check(f"{key}: {name} {row[name]} of {low} to {high}", low - margin <= row[name] <= high + margin, True)
+    least = row["min_ns"]
+    rms = math.sqrt(values.about(least, 2))
+    excess = {"mean_ns": values.mean - least, "rms_ns": rms}
+    excess |= {name: values.about(least, n) / rms**n if rms > 0 else 0.0 for name, n in {"third": 3, "fourth": 4}.items()}
+    for name, value in excess.items():
+        check(f"{key}: excess_{name}", row[f"excess_{name}"], value, tolerance=1e-6)
+    quarter, half, three = (row[name] - least for name in ("p25_ns", "p50_ns", "p75_ns"))
+    has_fit = quarter > 0 and three > quarter
+    check(f"{key}: fit", row["fit_sigma"] is not None, has_fit)
+    if has_fit:
+        sigma = math.log(three / quarter) / 1.3489795003921634
+        check(f"{key}: fit_sigma", row["fit_sigma"], sigma, tolerance=1e-6)
+        check(f"{key}: fit_median_ns", row["fit_median_ns"], float(half))
+        low, high = fit_distance(values, least, half, sigma)
+        check(f"{key}: fit_distance {row['fit_distance']} of {low} to {high}", low - 1e-6 <= row["fit_distance"] <= high + 1e-6, True)
     modes = row["modes"]
     check(f"{key}: modes {modes}", modes == sorted(modes) and len(modes) > 0, True)
     check(f"{key}: highest density {modes}", has_highest(values, modes), True)
+
+
+def fit_distance(values, least, median, sigma):
+    """The least and the largest distance of a log-normal distribution that the buckets allow."""
+    def share(x):
+        return 0.5 + 0.5 * math.erf(math.log((x - least) / median) / sigma / math.sqrt(2)) if x > least else 0.0
+
+    low = high = before = 0.0
+    fit_before = 0.0
+    for x in sorted({*values.lows[0], *values.highs[0], *(end + 1 for end in values.highs[0])}):
+        fits = share(x * (1 - ROUNDING) - 2), share(x * (1 + ROUNDING) + 2)
+        counted = values.share(x)
+        low = max(low, fits[0] - counted[1], counted[0] - fits[1])
+        # Between two of these places, both shares are between those at the places.
+        high = max(high, fits[1] - before, counted[1] - fit_before)
+        before, fit_before = counted[0], fits[0]
+    return low, high
 
 
 def has_highest(values, modes):

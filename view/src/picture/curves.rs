@@ -215,7 +215,7 @@ pub(super) fn duration(ns: f64) -> String {
 /// Returns the marks of an axis of durations at round times. The ends are positions.
 pub(super) fn time_marks(bins: Bins, (from, to): (f64, f64)) -> Vec<(f64, String)> {
     match bins {
-        Bins::Log => decades(from, to),
+        Bins::Log { .. } => decades(from, to),
         Bins::Fixed { .. } => axis::marks(from, to, 6)
             .into_iter()
             .map(|us| (us, duration(us * 1e3)))

@@ -1,14 +1,16 @@
-//! Draws latencies: for each grouping, the density of the values and their cumulative share.
+//! Draws latencies: for each grouping, the density of the values or their numbers, and their
+//! cumulative share.
 
 use ibnet_analysis::latency::bins::Bins;
 use ibnet_analysis::latency::compare::{self, Recording};
 use ibnet_analysis::latency::distribution::Distribution;
 use ibnet_analysis::latency::grouping::By;
-use ibnet_analysis::latency::{LEAST, Latencies};
+use ibnet_analysis::latency::{LEAST, Latencies, TIMER};
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, VPos};
 
+use super::counts::Counts;
 use super::curves::{self, Frame, GREY, STYLES, Style};
 use crate::draw::{self, Drawing, Drawn, axis};
 
@@ -17,15 +19,22 @@ use crate::draw::{self, Drawing, Drawn, axis};
 pub struct LatencyPicture {
     title: String,
     subtitle: String,
+    panels: Vec<(Scale, Panel)>,
+}
+
+/// Scale of the durations.
+#[derive(Clone, Debug)]
+struct Scale {
     bins: Bins,
     /// Width of a bin as a difference of positions.
     width: f64,
     /// Ends of the axis as positions.
     range: (f64, f64),
-    panels: Vec<Panel>,
+    /// Axes of the numbers of values. With `None`, densities are drawn.
+    counts: Option<Counts>,
 }
 
-/// A density and a cumulative share side by side.
+/// A density or numbers of values, and a cumulative share side by side.
 #[derive(Clone, Debug)]
 struct Panel {
     name: String,
@@ -53,21 +62,32 @@ const ROW: i32 = HEIGHT + 58;
 
 impl LatencyPicture {
     /// Lays out the picture of one recording. The first row has all values and the shortest
-    /// round-trip times; then each grouping with several groups has a row. `when` is the time range
-    /// with the time zone.
-    pub fn of(latencies: &Latencies, bins: Bins, when: &str) -> Self {
+    /// round-trip times; then each grouping with several groups has a row, and the last row has the
+    /// times of single readings of the clock, which are always drawn as numbers. With `has_counts`,
+    /// numbers of values are drawn instead of densities. `when` is the time range with the time
+    /// zone.
+    pub fn of(latencies: &Latencies, bins: Bins, has_counts: bool, when: &str) -> Self {
         let report = latencies.modes(bins);
         let all = || Curve::new("all", &latencies.all, Style::ALL);
         let mut first = Panel::new("all values");
         first.modes = report.modes.iter().map(|mode| mode.at).collect();
         first.curves = vec![all()];
-        if !latencies.least.is_empty() {
-            first
-                .curves
-                .push(Curve::new(LEAST, &latencies.least, Style::nth(1)));
+        let minima = [
+            (LEAST, &latencies.least),
+            ("least in each minute", &latencies.minima),
+        ];
+        for (index, (name, values)) in (1..).zip(minima) {
+            if !values.is_empty() {
+                first
+                    .curves
+                    .push(Curve::new(name, values, Style::nth(index)));
+            }
         }
         let mut panels = vec![first];
-        for by in [By::Kind, By::Hops, By::Sampler] {
+        // Few switches can be compared, but hundreds of devices cannot.
+        let few = [By::Switch, By::Chassis].into_iter();
+        let few = few.filter(|by| latencies.groups(*by).len() <= STYLES);
+        for by in latencies.tabulated().chain(few) {
             let groups = latencies.groups(by);
             if groups.len() > 1 {
                 let mut panel = Panel::new(&format!("by {by}"));
@@ -80,12 +100,25 @@ impl LatencyPicture {
                 panels.push(panel);
             }
         }
-        Self::new("latency: round-trip times of MADs", when, bins, panels)
+        let title = "latency: round-trip times of MADs";
+        let mut picture = Self::new(title, when, (bins, has_counts), panels);
+        if !latencies.timer.is_empty() {
+            let mut panel = Panel::new(TIMER);
+            panel.curves = vec![Curve::new(
+                "readings of the clock",
+                &latencies.timer,
+                Style::ALL,
+            )];
+            // Bins for round trips are too wide.
+            let bins = Bins::Log { per_decade: 50 };
+            picture.panels.push((Scale::of_counts(bins, &panel), panel));
+        }
+        picture
     }
 
     /// Lays out the picture of several recordings. The first row has all values. Then each device
     /// kind has a row.
-    pub fn compared(recordings: &[Recording], bins: Bins, when: &str) -> Self {
+    pub fn compared(recordings: &[Recording], bins: Bins, has_counts: bool, when: &str) -> Self {
         let kinds = compare::groups(recordings, Some(By::Kind));
         let groups = compare::groups(recordings, None)
             .into_iter()
@@ -103,15 +136,114 @@ impl LatencyPicture {
             }));
             panels.push(panel);
         }
-        Self::new(
-            "latency: round-trip times of MADs, compared",
-            when,
-            bins,
-            panels,
-        )
+        let title = "latency: round-trip times of MADs, compared";
+        Self::new(title, when, (bins, has_counts), panels)
     }
 
-    fn new(title: &str, when: &str, bins: Bins, panels: Vec<Panel>) -> Self {
+    fn new(title: &str, when: &str, (bins, has_counts): (Bins, bool), panels: Vec<Panel>) -> Self {
+        let main = panels[0].curves.first().map(|curve| &curve.values);
+        // All panels have the same bins.
+        let bins = main.map_or(bins, |values| bins.with_width(values));
+        let densities = Scale::of_densities(bins, &panels);
+        let beyond = main.map_or(0.0, |values| {
+            values.between(bins.value(densities.range.1), f64::INFINITY)
+                / values.count().max(1) as f64
+        });
+        let beyond = if beyond > 0.0 && !has_counts {
+            format!(
+                "; {:.1} % of the values are beyond the axis",
+                100.0 * beyond
+            )
+        } else {
+            String::new()
+        };
+        let scaled = |panel: Panel| {
+            let scale = if has_counts {
+                Scale::of_counts(bins, &panel)
+            } else {
+                densities.clone()
+            };
+            (scale, panel)
+        };
+        Self {
+            title: title.to_owned(),
+            subtitle: format!("{when}{beyond}"),
+            panels: panels.into_iter().map(scaled).collect(),
+        }
+    }
+
+    fn draw_panel<DB: DrawingBackend>(
+        area: &DrawingArea<DB, Shift>,
+        (scale, panel): &(Scale, Panel),
+        top: i32,
+    ) -> Drawn<DB> {
+        let (left, numbers, heading) = scale.left(panel, top);
+        let right = Frame {
+            at: (LEFT + PLOT + BETWEEN, top),
+            top: 1.0,
+            ..left.clone()
+        };
+        let marks = curves::time_marks(scale.bins, scale.range);
+        left.draw(area, &heading, &marks, &numbers)?;
+        right.draw(
+            area,
+            &format!("{}: cumulative share", panel.name),
+            &marks,
+            &marks_to(1.0),
+        )?;
+        for curve in &panel.curves {
+            for line in scale.lines(curve, &left) {
+                curves::curve(area, &line, curve.style)?;
+            }
+            curves::curve(area, &scale.cumulative(curve, &right), curve.style)?;
+        }
+        for ns in panel
+            .modes
+            .iter()
+            .filter(|ns| left.contains(scale.bins.position(**ns)))
+        {
+            let (x, _) = left.pixel(scale.bins.position(*ns), 0.0);
+            area.draw(&Polygon::new(
+                vec![(x - 5, top), (x + 5, top), (x, top + 9)],
+                BLACK.filled(),
+            ))?;
+        }
+        let entries: Vec<_> = panel
+            .curves
+            .iter()
+            .map(|curve| (curve.name.as_str(), curve.style))
+            .collect();
+        let legend = (LEFT + 2 * PLOT + BETWEEN + 16, top + 8);
+        curves::legend(area, legend, &entries, panel.more)?;
+        if panel.modes.len() > 1 {
+            let modes: Vec<String> = panel.modes.iter().map(|ns| axis::nanos(*ns)).collect();
+            for (line, modes) in (1..).zip(modes.chunks(3)) {
+                let title = if line == 1 { "modes: " } else { "" };
+                draw::write(
+                    area,
+                    &format!("{title}{}", modes.join(", ")),
+                    curves::SMALL,
+                    (legend.0, legend.1 + 17 * (entries.len() as i32 + line)),
+                    (HPos::Left, VPos::Center),
+                    &BLACK,
+                )?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns the marks of a linear axis from 0.
+fn marks_to(high: f64) -> Vec<(f64, String)> {
+    axis::marks(0.0, high, 5)
+        .into_iter()
+        .map(|mark| (mark, axis::number(mark)))
+        .collect()
+}
+
+impl Scale {
+    /// Returns the scale of densities, which ends where few values are left.
+    fn of_densities(bins: Bins, panels: &[Panel]) -> Self {
         /// Share in percent of the values that lie below the axis, and also of those above it.
         const BEYOND: f64 = 0.5;
         /// End of a linear axis, in interquartile ranges above the third quartile.
@@ -133,7 +265,7 @@ impl LatencyPicture {
         let end = |values: &Distribution| {
             let most = values.percentile(100.0 - BEYOND);
             match bins {
-                Bins::Log => most,
+                Bins::Log { .. } => most,
                 Bins::Fixed { .. } => {
                     let [low, high] = [25.0, 75.0].map(|percent| values.percentile(percent));
                     most.min(high + RANGES * (high - low))
@@ -145,32 +277,73 @@ impl LatencyPicture {
             .min()
             .unwrap_or(1);
         let most = leading().map(end).max().unwrap_or(1);
-        let main = leading().next();
-        let width = main.map_or(1.0, |values| bins.width(values));
+        let width = leading().next().map_or(1.0, |values| bins.width(values));
         let (from, to) = (bins.position(least as f64), bins.position(most as f64));
         let range = (
             (from / width).floor() * width,
             (to + width).max(from + 2.0 * width),
         );
-        let beyond = main.map_or(0.0, |values| {
-            values.between(bins.value(range.1), f64::INFINITY) / values.count().max(1) as f64
-        });
-        let beyond = if beyond > 0.0 {
-            format!(
-                "; {:.1} % of the values are beyond the axis",
-                100.0 * beyond
-            )
-        } else {
-            String::new()
-        };
         Self {
-            title: title.to_owned(),
-            subtitle: format!("{when}{beyond}"),
             bins,
             width,
             range,
-            panels,
+            counts: None,
         }
+    }
+
+    /// Returns the scale of the numbers of values of a panel, up to the longest value.
+    fn of_counts(bins: Bins, panel: &Panel) -> Self {
+        let counted: Vec<_> = panel
+            .curves
+            .iter()
+            .flat_map(|curve| bins.counts(&curve.values))
+            .collect();
+        let counts = Counts::new(bins, counted.iter(), PLOT);
+        Self {
+            bins,
+            width: 0.0,
+            range: counts.range,
+            counts: Some(counts),
+        }
+    }
+
+    /// Returns the left frame of a panel, the marks of its vertical axis, and its heading.
+    fn left(&self, panel: &Panel, top: i32) -> (Frame, Vec<(f64, String)>, String) {
+        let (high, marks, heading) = if let Some(counts) = &self.counts {
+            let heading = format!("number of values, {}", counts.width());
+            (counts.top, counts.marks.clone(), heading)
+        } else {
+            let densities = panel
+                .curves
+                .iter()
+                .flat_map(|curve| self.bins.of(&curve.values, self.width))
+                .map(|bin| bin.density);
+            // The frame is higher than the highest bar, so they do not touch.
+            let high = 1.08 * densities.fold(0.0, f64::max).max(f64::MIN_POSITIVE);
+            let heading = format!("density {}", self.bins.unit());
+            (high, marks_to(high), heading)
+        };
+        let frame = Frame {
+            at: (LEFT, top),
+            size: (PLOT, HEIGHT),
+            x: self.range,
+            top: high,
+        };
+        (frame, marks, format!("{}: {heading}", panel.name))
+    }
+
+    /// Returns the lines of a curve in the left frame.
+    fn lines(&self, curve: &Curve, frame: &Frame) -> Vec<Vec<(i32, i32)>> {
+        let Some(counts) = &self.counts else {
+            return vec![self.density(curve, frame)];
+        };
+        let lines = counts.lines(&self.bins.counts(&curve.values)).into_iter();
+        let pixels = lines.map(|line| {
+            let mut points: Vec<_> = line.iter().map(|(x, y)| frame.pixel(*x, *y)).collect();
+            points.dedup();
+            points
+        });
+        pixels.collect()
     }
 
     fn density(&self, curve: &Curve, frame: &Frame) -> Vec<(i32, i32)> {
@@ -208,88 +381,6 @@ impl LatencyPicture {
         // Several values can have the same pixel.
         points.dedup();
         points
-    }
-
-    fn draw_panel<DB: DrawingBackend>(
-        &self,
-        area: &DrawingArea<DB, Shift>,
-        panel: &Panel,
-        top: i32,
-    ) -> Drawn<DB> {
-        let densities = panel
-            .curves
-            .iter()
-            .flat_map(|curve| self.bins.of(&curve.values, self.width));
-        let highest = densities
-            .map(|bin| bin.density)
-            .fold(0.0, f64::max)
-            .max(f64::MIN_POSITIVE);
-        // The frame is higher than the highest bar, so they do not touch.
-        let frame = Frame {
-            at: (LEFT, top),
-            size: (PLOT, HEIGHT),
-            x: self.range,
-            top: 1.08 * highest,
-        };
-        let right = Frame {
-            at: (LEFT + PLOT + BETWEEN, top),
-            top: 1.0,
-            ..frame.clone()
-        };
-        let marks = curves::time_marks(self.bins, self.range);
-        let numbers = |high: f64| {
-            axis::marks(0.0, high, 5)
-                .into_iter()
-                .map(|mark| (mark, axis::number(mark)))
-                .collect::<Vec<_>>()
-        };
-        frame.draw(
-            area,
-            &format!("{}: density {}", panel.name, self.bins.unit()),
-            &marks,
-            &numbers(frame.top),
-        )?;
-        right.draw(
-            area,
-            &format!("{}: cumulative share", panel.name),
-            &marks,
-            &numbers(1.0),
-        )?;
-        for curve in &panel.curves {
-            curves::curve(area, &self.density(curve, &frame), curve.style)?;
-            curves::curve(area, &self.cumulative(curve, &right), curve.style)?;
-        }
-        for ns in panel
-            .modes
-            .iter()
-            .filter(|ns| frame.contains(self.bins.position(**ns)))
-        {
-            let (x, _) = frame.pixel(self.bins.position(*ns), 0.0);
-            area.draw(&Polygon::new(
-                vec![(x - 5, top), (x + 5, top), (x, top + 9)],
-                BLACK.filled(),
-            ))?;
-        }
-        let entries: Vec<_> = panel
-            .curves
-            .iter()
-            .map(|curve| (curve.name.as_str(), curve.style))
-            .collect();
-        let legend = (LEFT + 2 * PLOT + BETWEEN + 16, top + 8);
-        curves::legend(area, legend, &entries, panel.more)?;
-        if panel.modes.len() > 1 {
-            let modes: Vec<String> = panel.modes.iter().map(|ns| axis::nanos(*ns)).collect();
-            let at = (legend.0, legend.1 + 17 * (entries.len() as i32 + 1));
-            draw::write(
-                area,
-                &format!("modes: {}", modes.join(", ")),
-                curves::SMALL,
-                at,
-                (HPos::Left, VPos::Center),
-                &BLACK,
-            )?;
-        }
-        Ok(())
     }
 }
 
@@ -354,7 +445,7 @@ impl Drawing for LatencyPicture {
             &GREY,
         )?;
         for (panel, row) in self.panels.iter().zip(0..) {
-            self.draw_panel(area, panel, TOP + ROW * row)?;
+            Self::draw_panel(area, panel, TOP + ROW * row)?;
         }
         Ok(())
     }
@@ -395,19 +486,19 @@ mod tests {
     fn each_grouping_has_a_row_and_each_group_a_curve() {
         let latencies = latencies("</svg>&");
         for bins in [
-            Bins::Log,
+            Bins::LOG,
             Bins::Fixed {
                 width: Some(5_000.0),
             },
         ] {
-            let picture = LatencyPicture::of(&latencies, bins, "today (UTC)");
+            let picture = LatencyPicture::of(&latencies, bins, false, "today (UTC)");
             let names: Vec<_> = picture
                 .panels
                 .iter()
-                .map(|panel| (panel.name.as_str(), panel.curves.len()))
+                .map(|(_, panel)| (panel.name.as_str(), panel.curves.len()))
                 .collect();
             assert_eq!(names, [("all values", 1), ("by kind", 3), ("by hops", 3)]);
-            assert_eq!(picture.panels[0].modes.len(), 2);
+            assert_eq!(picture.panels[0].1.modes.len(), 2);
             let text = String::from_utf8(render(&picture, Format::Svg).unwrap()).unwrap();
             assert!(
                 text.contains(bins.unit())
@@ -420,28 +511,35 @@ mod tests {
 
     #[test]
     fn highest_bar_does_not_touch_the_frame() {
-        let picture = LatencyPicture::of(&latencies("s"), Bins::Log, "");
-        for panel in &picture.panels {
-            let bins = panel
-                .curves
-                .iter()
-                .flat_map(|curve| Bins::Log.of(&curve.values, picture.width));
-            let highest = bins.map(|bin| bin.density).fold(0.0, f64::max);
-            let frame = Frame {
-                at: (0, 0),
-                size: (PLOT, HEIGHT),
-                x: picture.range,
-                top: 1.08 * highest,
-            };
-            let top = panel
-                .curves
-                .iter()
-                .flat_map(|curve| picture.density(curve, &frame))
-                .map(|(_, y)| y)
-                .min()
-                .unwrap();
-            assert!((10..30).contains(&top), "{top}");
+        for has_counts in [false, true] {
+            let picture = LatencyPicture::of(&latencies("s"), Bins::LOG, has_counts, "");
+            for (scale, panel) in &picture.panels {
+                let (frame, ..) = scale.left(panel, 0);
+                let top = panel
+                    .curves
+                    .iter()
+                    .flat_map(|curve| scale.lines(curve, &frame))
+                    .flatten()
+                    .map(|(_, y)| y)
+                    .min()
+                    .unwrap();
+                assert!((10..30).contains(&top), "{top}");
+            }
         }
+    }
+
+    #[test]
+    fn counts_begin_at_zero_and_have_the_longest_time() {
+        let bins = Bins::Fixed { width: Some(1e4) };
+        let picture = LatencyPicture::of(&latencies("s"), bins, true, "");
+        let (scale, panel) = &picture.panels[0];
+        let (frame, _, heading) = scale.left(panel, 0);
+        assert_eq!(heading, "all values: number of values, bins of 10 us");
+        let lines = scale.lines(&panel.curves[0], &frame);
+        let end = lines.last().unwrap().last().unwrap().0;
+        assert_eq!(frame.x.0, 0.0);
+        assert!((frame.x.1 - 1.02 * 160.0).abs() < 1e-9, "{frame:?}");
+        assert!((390..=396).contains(&(end - LEFT)), "{end}");
     }
 
     #[test]
@@ -450,9 +548,9 @@ mod tests {
             name: name.to_owned(),
             latencies: latencies("s"),
         });
-        let picture = LatencyPicture::compared(&recordings, Bins::Log, "");
+        let picture = LatencyPicture::compared(&recordings, Bins::LOG, false, "");
         let mut names = String::new();
-        for panel in &picture.panels {
+        for (_, panel) in &picture.panels {
             write!(names, "{} {};", panel.name, panel.curves.len()).unwrap();
         }
         assert_eq!(names, "all values 2;hca 2;switch 2;");

@@ -1,5 +1,6 @@
 //! Draws pictures: heat maps, jobs, latency and sweeps as PNG or SVG, maps as SVG.
 
+mod counts;
 mod curves;
 pub mod groups;
 pub mod heat;

@@ -3,7 +3,7 @@
 
 use std::cmp::Reverse;
 
-use ibnet_analysis::latency::bins::{Bins, Counted};
+use ibnet_analysis::latency::bins::Bins;
 use ibnet_analysis::latency::distribution::Distribution;
 use ibnet_analysis::sweeps::SweepReport;
 use ibnet_analysis::sweeps::course::Course;
@@ -13,6 +13,7 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, VPos};
 
+use super::counts::Counts;
 use super::curves::{self, Frame, GREY, STYLES, Style};
 use crate::draw::{self, Drawing, Drawn, axis};
 use crate::text::count;
@@ -159,20 +160,9 @@ impl SweepPicture {
     }
 }
 
-/// Width of the narrowest column of a histogram in pixels.
-const COLUMN: i32 = 2;
-
-/// A count of 1 is above the lower end of a logarithmic axis: that is at this count.
-const LOWEST: f64 = 0.5;
-
-/// Returns the height of a count on a logarithmic axis.
-fn height(count: f64) -> f64 {
-    (count / LOWEST).log10()
-}
-
 impl Panel {
     fn cumulative(heading: &str, series: &[(&'static str, &Distribution)]) -> Self {
-        let bins = Bins::Log;
+        let bins = Bins::LOG;
         let values = || series.iter().map(|(_, values)| values);
         let least = values().map(|values| values.least()).min().unwrap_or(1);
         let most = values().map(|values| values.greatest()).max().unwrap_or(1);
@@ -199,72 +189,19 @@ impl Panel {
         }
     }
 
-    /// Lays out counts on a logarithmic axis, up to the longest duration. Each run of neighbouring
-    /// bins with values is a line. A column of pixels with several bins has the largest count.
     fn counts(heading: &str, Histogram { bins, series }: Histogram) -> Self {
-        let all = || series.iter().flat_map(|(_, counted)| counted);
-        let most = all().map(|bin| bin.count).max().unwrap_or(1) as f64;
-        let end = all().map(|bin| bin.end_ns).max().unwrap_or(1);
-        let start = match bins {
-            Bins::Log => all().map(|bin| bin.start_ns).min().unwrap_or(1),
-            Bins::Fixed { .. } => 0,
-        };
-        let steps: &[f64] = if most < 50.0 {
-            &[1.0, 2.0, 5.0]
-        } else {
-            &[1.0]
-        };
-        let marks = (0..=most.log10() as i32)
-            .flat_map(|decade| steps.iter().map(move |step| step * 10_f64.powi(decade)))
-            .map(|count| (height(count), axis::number(count)));
-        let width = match bins {
-            Bins::Log => "logarithmic bins".to_owned(),
-            Bins::Fixed { width } => {
-                format!("bins of {}", axis::nanos(width.unwrap_or_default()))
-            }
-        };
-        let top = 1.08 * height(most);
-        let (from, end) = (bins.position(start as f64), bins.position(end as f64));
-        // The last bin does not touch the frame.
-        let to = end + 0.02 * (end - from);
-        let column = (to - from) / f64::from(PLOT / COLUMN);
-        let at = |ns: u64| ((bins.position(ns as f64) - from) / column).round();
-        let lines = |counted: &[Counted]| {
-            let mut columns: Vec<(f64, f64, u64)> = Vec::new();
-            for bin in counted {
-                let start = at(bin.start_ns);
-                let end = at(bin.end_ns).max(start + 1.0);
-                match columns.last_mut() {
-                    Some(last) if last.0 == start => {
-                        *last = (start, last.1.max(end), last.2.max(bin.count));
-                    }
-                    _ => columns.push((start, end, bin.count)),
-                }
-            }
-            let runs = columns.chunk_by(|column, next| column.1 == next.0);
-            let line = |run: &[(f64, f64, u64)]| {
-                let steps = run.iter().flat_map(|(start, end, count)| {
-                    [start, end].map(|at| (from + at * column, height(*count as f64)))
-                });
-                let mut points: Vec<_> = steps.collect();
-                let [first, last] = [points[0], points[points.len() - 1]];
-                points.insert(0, (first.0, 0.0));
-                points.push((last.0, 0.0));
-                points
-            };
-            runs.map(line).collect()
-        };
+        let counts = Counts::new(bins, series.iter().flat_map(|(_, counted)| counted), PLOT);
+        let curves = series
+            .iter()
+            .enumerate()
+            .map(|(index, (name, counted))| (*name, counts.lines(counted), Style::nth(index)));
         Self {
-            heading: format!("number of {heading}, {width}"),
+            heading: format!("number of {heading}, {}", counts.width()),
             bins,
-            range: (from, to),
-            top,
-            marks: marks.filter(|(at, _)| *at <= top).collect(),
-            curves: series
-                .iter()
-                .enumerate()
-                .map(|(index, (name, counted))| (*name, lines(counted), Style::nth(index)))
-                .collect(),
+            range: counts.range,
+            top: counts.top,
+            curves: curves.collect(),
+            marks: counts.marks,
         }
     }
 
@@ -326,70 +263,5 @@ impl Drawing for SweepPicture {
             panel.draw(area, left)?;
         }
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn longest_bin_and_a_single_count_are_visible() {
-        let bin = |start_ns, count| Counted {
-            start_ns,
-            end_ns: start_ns + 10_000,
-            count,
-        };
-        let histogram = |counted| Histogram {
-            bins: Bins::Fixed {
-                width: Some(10_000.0),
-            },
-            series: vec![("sweep", counted)],
-        };
-        let panel = Panel::counts(
-            "slots",
-            histogram(vec![bin(10_000, 1_000), bin(20_000, 10), bin(970_000, 1)]),
-        );
-        assert!(
-            panel.range.0 == 0.0 && (panel.range.1 - 1.02 * 980.0).abs() < 1e-9,
-            "in us: from zero, without a cut"
-        );
-        let marks: Vec<_> = panel.marks.iter().map(|(_, text)| text.as_str()).collect();
-        assert_eq!(marks, ["1", "10", "100", "1000"]);
-        let (_, lines, _) = &panel.curves[0];
-        let [one, ten, thousand] = [1.0, 10.0, 1_000.0].map(height);
-        let expected = [
-            vec![
-                (10.0, 0.0),
-                (10.0, thousand),
-                (20.0, thousand),
-                (20.0, ten),
-                (30.0, ten),
-                (30.0, 0.0),
-            ],
-            vec![(970.0, 0.0), (970.0, one), (980.0, one), (980.0, 0.0)],
-        ];
-        assert_eq!(lines.len(), 2);
-        for (line, expected) in lines.iter().zip(&expected) {
-            assert_eq!(line.len(), expected.len());
-            for ((x, y), (at, height)) in line.iter().zip(expected) {
-                assert!((x - at).abs() < 3.0 && y == height, "{x} {at} {y}");
-            }
-        }
-        assert!(one * f64::from(HEIGHT) / panel.top > 10.0, "pixels");
-        // A bin that is narrower than a pixel beside a higher one, and one at the end of the axis.
-        let narrow = Panel::counts(
-            "slots",
-            histogram(vec![bin(10_000, 3), bin(20_000, 7), bin(100_000_000, 1)]),
-        );
-        let heights = narrow.curves[0].1.iter().map(|line| line[1].1);
-        assert_eq!(heights.collect::<Vec<_>>(), [7.0, 1.0].map(height));
-        let few = Panel::counts("slots", histogram(vec![bin(0, 6)]));
-        assert_eq!(few.marks.len(), 3, "1, 2 and 5");
-        assert!(
-            Panel::counts("slots", histogram(Vec::new())).curves[0]
-                .1
-                .is_empty()
-        );
     }
 }

@@ -9,25 +9,30 @@ use ibnet_record::types::Printable;
 use super::{latency, table};
 use crate::draw::axis::nanos;
 
-/// Writes a table of all groups in each recording, then the `top` devices with the largest shifts.
+/// Writes two tables of all groups in each recording, then the `top` devices with the largest
+/// shifts. A line fits 80 columns; JSON and CSV have more groupings and more statistics of each.
 pub fn report(recordings: &[Recording], bins: Bins, top: usize) -> String {
-    let mut table = table::new();
-    let columns = [
-        "count", "mean", "sd", "skew", "kurtosis", "p1", "p50", "p90", "p99", "max", "shift", "",
+    let [mut shifts, mut times] = [(); 2].map(|()| table::new());
+    shifts.set_header([
+        "shift",
+        "recording",
+        "count",
+        "p50",
+        "shift",
+        "",
         "distance",
-    ];
-    table.set_header(
-        ["round-trip time", "recording"]
-            .into_iter()
-            .chain(columns)
-            .chain(["modes"]),
-    );
-    for by in [None, Some(By::Kind), Some(By::Hops), Some(By::Sampler)] {
+    ]);
+    times.set_header(["time", "recording", "mean", "sd", "p1", "p90", "p99", "max"]);
+    let by = recordings.first().map(|first| first.latencies.tabulated());
+    for by in [None].into_iter().chain(by.into_iter().flatten().map(Some)) {
         for group in compare::groups(recordings, by) {
-            add_group(&mut table, recordings, &group, bins);
+            add_group([&mut shifts, &mut times], recordings, &group, bins);
         }
     }
-    let mut text = table::to_text(table, &(2..2 + columns.len()).collect::<Vec<_>>()) + "\n\n";
+    let mut text = String::new();
+    for (table, right) in [(shifts, 6), (times, 7)] {
+        text += &(table::to_text(table, &(2..=right).collect::<Vec<_>>()) + "\n\n");
+    }
     let first = recordings.first().map_or("", |first| first.name.as_str());
     text += &format!(
         "Shift: median less the median of {}. Distance: Kolmogorov-Smirnov distance\n\
@@ -61,7 +66,7 @@ pub fn report(recordings: &[Recording], bins: Bins, top: usize) -> String {
 }
 
 fn add_group(
-    table: &mut comfy_table::Table,
+    [shifts, times]: [&mut comfy_table::Table; 2],
     recordings: &[Recording],
     group: &ComparedGroup<'_>,
     bins: Bins,
@@ -75,23 +80,19 @@ fn add_group(
         let Some(values) = values else { continue };
         let row = LatencyRow::of(group.by, group.name, values, bins);
         let shift = if index > 0 { group.shift(index) } else { None };
-        let mut cells = vec![
+        let names = [
             format!("{prefix}{}", Printable(group.name)),
             Printable(&recording.name).to_string(),
-            row.count.to_string(),
         ];
-        cells.extend([
-            nanos(row.mean_ns),
-            nanos(row.sd_ns),
-            format!("{:.2}", row.skew),
-            format!("{:.1}", row.kurtosis),
-        ]);
-        cells.extend(
-            [row.p1_ns, row.p50_ns, row.p90_ns, row.p99_ns, row.max_ns].map(|ns| nanos(ns as f64)),
-        );
-        cells.extend(shifted(shift, row.p50_ns));
-        cells.push(latency::list(&row.modes));
-        table.add_row(cells);
+        let median = [row.count.to_string(), nanos(row.p50_ns as f64)];
+        let shifted = shifted(shift, row.p50_ns);
+        shifts.add_row(names.clone().into_iter().chain(median).chain(shifted));
+        let others = [row.p1_ns, row.p90_ns, row.p99_ns, row.max_ns].map(|ns| ns as f64);
+        let others = [row.mean_ns, row.sd_ns]
+            .into_iter()
+            .chain(others)
+            .map(nanos);
+        times.add_row(names.into_iter().chain(others));
     }
 }
 

@@ -117,9 +117,11 @@ fn modes_are_named_with_their_cause() {
             "{stdout}"
         );
         assert!(
-            stdout.contains("Least of each device: its shortest single round trip."),
+            stdout.contains("Least of a device: its shortest single round trip."),
             "{stdout}"
         );
+        let is_narrow = |line: &str| line.chars().count() <= 80;
+        assert!(stdout.lines().all(is_narrow), "{stdout}");
     }
     assert_eq!(
         run(&dir, &["latency", "monday.jsonl", "--bins", "fixed:0us"]).code,
@@ -163,6 +165,10 @@ fn recordings_are_compared_and_devices_ranked() {
         cells[..2] == shift[..2] && cells.contains(&"us"),
         "{cells:?}"
     );
+    assert!(
+        stdout.lines().all(|line| line.chars().count() <= 80),
+        "{stdout}"
+    );
     let svg = fs::read_to_string(dir.path().join("compared.svg")).unwrap();
     assert!(
         svg.contains("all values: cumulative share") && svg.contains(">again<"),
@@ -195,6 +201,47 @@ fn recordings_are_compared_and_devices_ranked() {
             "{wrong}"
         );
     }
+}
+
+#[test]
+fn counts_of_round_trips_add_up_in_fixed_bins_from_zero() {
+    let dir = recorded();
+    let bins = [
+        "latency",
+        "monday.jsonl",
+        "--counts",
+        "--bins",
+        "fixed:10us",
+    ];
+    let found = json(&run(&dir, &[&bins[..], &["--format", "json"]].concat()));
+    let rows = found["rows"].as_array().unwrap();
+    let count = |by: Option<&str>, name: &str| {
+        let bins = rows.iter().filter(|row| {
+            row["by"].as_str() == by && row["name"] == name && row["recording"].is_null()
+        });
+        bins.map(|row| row["count"].as_u64().unwrap()).sum::<u64>()
+    };
+    assert_eq!(count(None, "all"), SLOTS * DEVICES);
+    assert_eq!(count(Some("kind"), "hca"), SLOTS * DEVICES / 2);
+    assert_eq!(count(Some("device"), "n7"), SLOTS);
+    assert!(rows.iter().all(|row| {
+        let [start, end] = ["start_ns", "end_ns"].map(|name| row[name].as_u64().unwrap());
+        start.is_multiple_of(10_000) && end == start + 10_000
+    }));
+    let drawn = run(&dir, &[&bins[..], &["-o", "counts.svg"]].concat());
+    assert_eq!(drawn.code, 0, "{}", drawn.stderr);
+    let svg = fs::read_to_string(dir.path().join("counts.svg")).unwrap();
+    assert!(
+        svg.contains("all values: number of values, bins of 10 us"),
+        "{svg}"
+    );
+    let two = [
+        &bins[..],
+        &["--compare", "b=tuesday.jsonl", "--format", "csv"],
+    ]
+    .concat();
+    let csv = run(&dir, &two).stdout;
+    assert!(csv.contains(",b,,all,,"), "{csv}");
 }
 
 #[test]

@@ -17,7 +17,6 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use hdrhistogram::Histogram;
 use ibnet_record::Status;
 use ibnet_record::types::{NodeKind, PortNum};
 use rustix::io::Errno;
@@ -33,7 +32,7 @@ use crate::mad::header::MadStatus;
 use crate::mad::smp::PortInfo;
 use crate::sweep::cadence::{Cadence, Circumstances};
 use crate::sweep::group_list::GroupList;
-use crate::sweep::stats::durations_of_one;
+use crate::sweep::stats::{Durations, durations};
 use crate::time::Instant;
 
 mod flight;
@@ -134,7 +133,9 @@ pub(super) struct ServiceTimes {
     /// Moving average. `None` if the agent never answered.
     average: Option<Duration>,
     /// Round trips in nanoseconds since the last reset.
-    pub(super) round_trips: Histogram<u64>,
+    pub(super) round_trips: Durations,
+    /// The shortest of these round trips.
+    pub(super) shortest: Option<u64>,
     /// Estimated time for all requests of a slot.
     pub(super) work: Duration,
 }
@@ -143,16 +144,24 @@ impl Default for ServiceTimes {
     fn default() -> Self {
         Self {
             average: None,
-            round_trips: durations_of_one(),
+            round_trips: durations(),
+            shortest: None,
             work: Duration::ZERO,
         }
     }
 }
 
 impl ServiceTimes {
+    /// Removes all round trips. The average stays.
+    pub(super) fn reset(&mut self) {
+        self.round_trips.reset();
+        self.shortest = None;
+    }
+
     pub(super) fn add(&mut self, rtt: Duration) {
-        self.round_trips
-            .saturating_record(u64::try_from(rtt.as_nanos()).unwrap_or(u64::MAX));
+        let ns = u64::try_from(rtt.as_nanos()).unwrap_or(u64::MAX);
+        self.round_trips.saturating_record(ns);
+        self.shortest = Some(self.shortest.map_or(ns, |shortest| shortest.min(ns)));
         // A new value has a small weight, so one delayed reply changes the average only slightly.
         self.average = Some(self.average.map_or(rtt, |average| (average * 7 + rtt) / 8));
     }

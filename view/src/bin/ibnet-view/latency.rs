@@ -7,7 +7,7 @@ use ibnet_analysis::error::AnalysisError;
 use ibnet_analysis::input::{Inputs, ReadSummary};
 use ibnet_analysis::latency::bins::Bins;
 use ibnet_analysis::latency::compare::{self, Recording};
-use ibnet_analysis::latency::{Latencies, Latency};
+use ibnet_analysis::latency::{self, Latencies, Latency};
 use ibnet_analysis::when::Zone;
 use ibnet_view::draw::render;
 use ibnet_view::picture::latency::LatencyPicture;
@@ -31,10 +31,14 @@ pub(crate) struct Args {
     /// Name of FILES in a comparison
     #[arg(long, value_name = "NAME", default_value = "FILES")]
     name: String,
-    /// Scale and bins of the densities, on which modes are searched: log, fixed or fixed:WIDTH such
-    /// as fixed:5us
-    #[arg(long, value_name = "log|fixed[:WIDTH]", default_value = "log")]
+    /// Scale and bins of the densities, on which modes are searched: log, log:N with N bins per
+    /// decade, fixed or fixed:WIDTH such as fixed:5us
+    #[arg(long, value_name = "log[:N]|fixed[:WIDTH]", default_value = "log")]
     bins: Bins,
+    /// Draw the number of values in each bin, on a logarithmic axis and up to the longest time,
+    /// instead of densities; with json and csv, a row for each bin
+    #[arg(long)]
+    counts: bool,
     /// Number of devices in the list of the largest shifts of a comparison
     #[arg(long, value_name = "N", default_value_t = 10)]
     top: usize,
@@ -64,6 +68,7 @@ The text names the modes and the grouping that separates them best.
 Examples:
   ibnet-view latency 'lines/*.jsonl'
   ibnet-view latency lines/*.jsonl.zst --from -1h -o latency.svg --bins fixed:5us
+  ibnet-view latency lines/*.jsonl --counts --bins fixed:5us -o counts.svg
   ibnet-view latency after.jsonl --compare before=before.jsonl -o firmware.svg
   ibnet-view latency wed/* --name wed --compare 'mon=mon/*' --compare 'tue=tue/*'
   ibnet-view latency lines/*.jsonl --format csv -o latency.csv";
@@ -123,6 +128,11 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         recordings.push(Recording { name, latencies });
     }
     let span = whole.unwrap_or_default();
+    if let Format::Document(document) = args.format
+        && args.counts
+    {
+        return document.write(span, &latency::bin_rows(&recordings, args.bins), output);
+    }
     let (report, picture) = match &recordings[..] {
         [single] => {
             if let Format::Document(document) = args.format {
@@ -135,7 +145,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             );
             (
                 report,
-                LatencyPicture::of(&single.latencies, args.bins, &when),
+                LatencyPicture::of(&single.latencies, args.bins, args.counts, &when),
             )
         }
         all => {
@@ -156,7 +166,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             } else {
                 times.join("; ")
             };
-            (report, LatencyPicture::compared(all, args.bins, &when))
+            let picture = LatencyPicture::compared(all, args.bins, args.counts, &when);
+            (report, picture)
         }
     };
     if let Some(format) = picture_format {
