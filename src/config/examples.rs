@@ -35,6 +35,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("groups", "[\"extended\", \"base/1s\"]"),
     ("wait_every", "1"),
     ("force_groups", "[\"xmtdisc\"]"),
+    ("clear", "[\"xmtsl\", \"rcvsl\"]"),
     ("identity", "\"1m\""),
     ("window", "32"),
     ("peers", "true"),

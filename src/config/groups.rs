@@ -14,6 +14,8 @@ use serde::{Deserialize, Deserializer};
 
 use super::ConfigError;
 use super::error::{value, value_among};
+use crate::mad::pma::Clearable;
+use crate::sweep::clearing::Clearing;
 
 /// Name that stands for all groups.
 const ALL: &str = "all";
@@ -149,6 +151,23 @@ pub(super) fn without_cadences(
         }
     }
     Ok(groups)
+}
+
+/// Parses the groups whose counters are cleared. `groups` are those that are queried.
+pub(super) fn cleared(
+    names: &[String],
+    groups: &[Group],
+    interval: Duration,
+) -> Result<Option<Clearing>, ConfigError> {
+    let mut of = Vec::new();
+    for group in without_cadences("clear", names)? {
+        let clearable = Clearable::of(group).filter(|_| groups.contains(&group));
+        of.push(clearable.ok_or_else(|| {
+            let expected = "xmtsl or rcvsl, which must be in groups too";
+            value("clear", &group, expected)
+        })?);
+    }
+    Ok((!of.is_empty()).then_some(Clearing { of, interval }))
 }
 
 /// Returns the group with a name, or all groups.

@@ -80,12 +80,22 @@ pub(super) fn run(args: &Args) -> Result<u8, Failure> {
             remedy,
         )?;
     }
-    if config.traps {
-        let what = "on: InformInfo (Set) and ReportResp go to the subnet manager, all other MADs are Get; not tested here";
-        report.line(Verdict::Ok, "traps", what, None)?;
+    let sets = config.engine.cleared().map(|of| of.attribute().name);
+    let sets = sets.collect::<Vec<_>>().join(", ");
+    let traps = match (config.traps, sets.is_empty()) {
+        (true, _) => {
+            "on: InformInfo (Set) and ReportResp go to the subnet manager; not tested here"
+        }
+        (false, true) => "off: all MADs are Get",
+        (false, false) => "off",
+    };
+    report.line(Verdict::Ok, "traps", traps, None)?;
+    let clear = if sets.is_empty() {
+        "off: no counter is changed".to_owned()
     } else {
-        report.line(Verdict::Ok, "traps", "off: all MADs are Get", None)?;
-    }
+        format!("on: {sets} are cleared by Set on the ports of this sampler; not tested here")
+    };
+    report.line(Verdict::Ok, "clear", &clear, None)?;
     let work = report.step(
         "assignments",
         Work::load(&config, &mut Reader::default()).and_then(Work::present),
