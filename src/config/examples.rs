@@ -178,7 +178,9 @@ mod tests {
                 } else {
                     "fabric.p".to_owned()
                 };
-                Raw { net, ..raw }
+                // Only groups that are queried can be cleared.
+                let groups = [raw.groups, raw.clear.clone()].concat();
+                Raw { net, groups, ..raw }
                     .check()
                     .unwrap_or_else(|error| panic!("{text}: {error}"));
             } else {
