@@ -345,7 +345,7 @@ impl PortField {
     pub fn unit(self) -> Option<&'static str> {
         match self.name() {
             "mads" => Some("MADs"),
-            "mtu" => Some("bytes"),
+            "mtu" | "clear_lost_bytes" => Some("bytes"),
             name if name.ends_with("_ns") => Some("ns"),
             name if name.ends_with("_gbps") => Some("10^9 bit/s"),
             name if name.ends_with("_utilization") || name.ends_with("_blocked") => {

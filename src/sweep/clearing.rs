@@ -104,9 +104,6 @@ mod tests {
     use super::*;
     use crate::mad::pma::DATA_LEN;
 
-    /// Slots per second of the columns of the table in `docs/counters.md`.
-    const HERTZ: [u32; 5] = [1, 2, 4, 8, 10];
-
     #[test]
     fn counters_are_cleared_before_two_slots_can_fill_them() {
         let counter = Clearable::XmtSl.counters();
@@ -131,6 +128,26 @@ mod tests {
         assert_eq!(of(1_000_000_000, 999_999_999, 100), Outcome::Cleared);
         assert_eq!(of(1_000_000_000, 1_000_000_000, 100), Outcome::NotCleared);
         assert_eq!(of(1_000_000_000, 1_000_000_000, 1000), Outcome::Unknown);
+    }
+
+    #[test]
+    fn documented_loads_are_exact() {
+        let mut table = String::new();
+        for speed in ["SDR", "DDR", "QDR", "FDR", "EDR", "HDR", "NDR", "XDR"] {
+            let gbps = LinkRate::new("4x", speed).data_gbps().expect("known");
+            table += &format!("| 4x{speed} |");
+            for millis in [5000, 1000, 500, 250, 100] {
+                let every = Duration::from_millis(millis);
+                let share = exact_share(Clearable::XmtSl.counters(), gbps, every);
+                table += &format!(" {} % |", (share * 100.0).floor());
+            }
+            table += "\n";
+        }
+        let page = include_str!("../../docs/records.md");
+        let (_, rest) = page.split_once("<!-- exact: begin -->\n").expect("a mark");
+        let (found, _) = rest.split_once("<!-- exact: end -->").expect("a mark");
+        let rows: Vec<_> = found.split_inclusive('\n').skip(2).collect();
+        assert_eq!(rows.concat(), table);
     }
 
     #[test]

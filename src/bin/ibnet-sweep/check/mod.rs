@@ -21,6 +21,7 @@ use super::simulation;
 use super::watch::Reader;
 use super::workers::Work;
 
+mod clear;
 mod devices;
 #[cfg(feature = "umad")]
 mod hca;
@@ -80,22 +81,12 @@ pub(super) fn run(args: &Args) -> Result<u8, Failure> {
             remedy,
         )?;
     }
-    let sets = config.engine.cleared().map(|of| of.attribute().name);
-    let sets = sets.collect::<Vec<_>>().join(", ");
-    let traps = match (config.traps, sets.is_empty()) {
-        (true, _) => {
-            "on: InformInfo (Set) and ReportResp go to the subnet manager; not tested here"
-        }
-        (false, true) => "off: all MADs are Get",
-        (false, false) => "off",
+    let traps = if config.traps {
+        "on: InformInfo (Set) and ReportResp go to the subnet manager; not tested here"
+    } else {
+        "off: the subnet manager gets only Get requests"
     };
     report.line(Verdict::Ok, "traps", traps, None)?;
-    let clear = if sets.is_empty() {
-        "off: no counter is changed".to_owned()
-    } else {
-        format!("on: {sets} are cleared by Set on the ports of this sampler; not tested here")
-    };
-    report.line(Verdict::Ok, "clear", &clear, None)?;
     let work = report.step(
         "assignments",
         Work::load(&config, &mut Reader::default()).and_then(Work::present),
@@ -117,6 +108,7 @@ pub(super) fn run(args: &Args) -> Result<u8, Failure> {
         }
     };
     let shares = work.map(|work| work.shares(&config)).unwrap_or_default();
+    clear::report(&mut report, &config, &shares)?;
     if let Some(fabric) = fabric {
         report.line(Verdict::Ok, "HCA", "simulated: none is needed", None)?;
         for share in &shares {
