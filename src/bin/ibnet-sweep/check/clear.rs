@@ -19,11 +19,17 @@ pub(super) fn report(
     shares: &[Share],
 ) -> Result<(), Failure> {
     let Some(clearing) = &config.engine.clearing else {
-        return report.line(Verdict::Ok, "clear", "off: devices get only Get requests", None);
+        return report.line(
+            Verdict::Ok,
+            "clear",
+            "off: devices get only Get requests",
+            None,
+        );
     };
     let names = clearing.of.iter().map(|of| of.attribute().name);
     let names = names.collect::<Vec<_>>().join(", ");
-    let on = format!("on: {names} are cleared by Set on the ports of this sampler; not tested here");
+    let on =
+        format!("on: {names} are cleared by Set on the ports of this sampler; not tested here");
     let fastest = shares
         .iter()
         .filter(|share| !share.block.is_secondary())
@@ -50,9 +56,8 @@ pub(super) fn report(
 /// Returns the longest time between two readings of a counter that is cleared.
 fn longest_time(config: &Config, clearing: &Clearing) -> Duration {
     let groups = config.engine.groups.iter().enumerate();
-    let cleared = groups.filter(|(_, group)| {
-        Clearable::of(**group).is_some_and(|of| clearing.of.contains(&of))
-    });
+    let cleared = groups
+        .filter(|(_, group)| Clearable::of(**group).is_some_and(|of| clearing.of.contains(&of)));
     let of = Circumstances::default();
     let slots = cleared.map(|(place, group)| config.engine.cadence.of(place, *group, of).every);
     clearing.interval * slots.max().unwrap_or(1)
