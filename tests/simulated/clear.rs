@@ -16,6 +16,7 @@ use ibnet::mad::transport::{Locator, Transport, TransportError};
 use ibnet::mad::{MAD_LEN, Mad};
 use ibnet::output::Destination;
 use ibnet::partition::whole_fabric;
+use ibnet::sweep::cadence::Cadence;
 use ibnet::sweep::clearing::Clearing;
 use ibnet::sweep::driver::{Control, Driver, DriverSettings};
 use ibnet::sweep::engine::Config;
@@ -140,6 +141,9 @@ fn loaded(share: f64, until: Duration) -> SimFabric {
     SimFabric::with_traffic(fabric, Options::default(), traffic)
 }
 
+/// For each port (GUID and number) and counter by service level, the records and their values.
+type ByCounter<'a> = BTreeMap<(u64, u8, &'static str), Vec<(&'a Port, &'a [u64])>>;
+
 /// The result of a sweep.
 struct Swept {
     lines: Vec<Line>,
@@ -216,7 +220,7 @@ impl Swept {
     }
 
     /// Returns, for each port and counter by service level, the records.
-    fn by_counter(&self) -> BTreeMap<(u64, u8, &'static str), Vec<(&Port, &[u64])>> {
+    fn by_counter(&self) -> ByCounter<'_> {
         let mut found = BTreeMap::<_, Vec<_>>::new();
         for port in self.ports() {
             for name in COUNTERS {
@@ -466,6 +470,16 @@ fn second_sampler_neither_clears_nor_queries_what_the_first_one_clears() {
     let interval = Duration::from_secs(1);
     let first = config(interval, true);
     assert_eq!(first.of_secondary().groups[..], [Group::Extended]);
+    let cadences = Config {
+        cadence: Cadence::new(vec![1, 2, 3], 1, 1),
+        groups: [Group::XmtSl, Group::Extended, Group::RcvSl].into(),
+        ..first.clone()
+    };
+    assert_eq!(
+        cadences.of_secondary().cadence,
+        Cadence::new(vec![2], 1, 1),
+        "the other groups keep their cadences"
+    );
     let swept = sweep(
         loaded(1.0, Duration::from_secs(60)),
         (5, interval),

@@ -223,8 +223,7 @@ fn sweep_and_query(clearing: Option<Clearing>) -> BTreeSet<(u8, u8, u16)> {
         &mut DeviceClient::new(transport(), clock.clone(), address, 1),
     )
     .unwrap();
-    let sent = sent.lock().unwrap().clone();
-    sent
+    sent.lock().unwrap().clone()
 }
 
 /// Returns path and text of every source file of all packages.
