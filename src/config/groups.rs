@@ -14,7 +14,6 @@ use serde::{Deserialize, Deserializer};
 
 use super::ConfigError;
 use super::error::{value, value_among};
-use crate::mad::pma::Clearable;
 use crate::sweep::clearing::Clearing;
 
 /// Name that stands for all groups.
@@ -159,15 +158,14 @@ pub(super) fn cleared(
     groups: &[Group],
     interval: Duration,
 ) -> Result<Option<Clearing>, ConfigError> {
-    let mut of = Vec::new();
-    for group in without_cadences("clear", names)? {
-        let clearable = Clearable::of(group).filter(|_| groups.contains(&group));
-        of.push(clearable.ok_or_else(|| {
-            let expected = "xmtsl or rcvsl, which must be in groups too";
-            value("clear", &group, expected)
-        })?);
-    }
-    Ok((!of.is_empty()).then_some(Clearing { of, interval }))
+    let wanted = without_cadences("clear", names)?;
+    let not_queried = wanted.iter().find(|group| !groups.contains(group));
+    let clearing = match not_queried {
+        Some(group) => Err(*group),
+        None => Clearing::of_groups(&wanted, interval),
+    };
+    let expected = "xmtsl or rcvsl, which must be in groups too";
+    clearing.map_err(|group| value("clear", &group, expected))
 }
 
 /// Returns the group with a name, or all groups.

@@ -15,7 +15,7 @@
 
 use std::time::Duration;
 
-use ibnet_record::attributes::Field;
+use ibnet_record::attributes::{Field, Group};
 use ibnet_record::types::LinkRate;
 
 use crate::mad::pma::{Bits, Clearable, Data};
@@ -48,6 +48,20 @@ pub enum Outcome {
     NotCleared,
     /// Both are possible.
     Unknown,
+}
+
+impl Clearing {
+    /// Clears the counters of these groups. Returns `None` without groups.
+    ///
+    /// # Errors
+    /// Returns a group that ibnet never clears.
+    pub fn of_groups(groups: &[Group], interval: Duration) -> Result<Option<Self>, Group> {
+        let counters = groups
+            .iter()
+            .map(|group| Clearable::of(*group).ok_or(*group));
+        let of = counters.collect::<Result<Vec<_>, _>>()?;
+        Ok((!of.is_empty()).then_some(Self { of, interval }))
+    }
 }
 
 /// Share of its max below which a counter is never cleared.
