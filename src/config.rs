@@ -69,6 +69,8 @@ pub struct Raw {
     pub wait_every: u32,
     /// Groups that are queried on every device, regardless of its capabilities.
     pub force_groups: Vec<String>,
+    /// Groups whose counters are cleared.
+    pub clear: Vec<String>,
     /// Time between two identity checks of a device.
     pub identity: String,
     /// Whether the device at the other end of each switch cable is verified.
@@ -117,6 +119,7 @@ impl Default for Raw {
             groups: DEFAULT_GROUPS.map(str::to_owned).into(),
             wait_every: 1,
             force_groups: Vec::new(),
+            clear: Vec::new(),
             identity: text(engine.identity_every),
             peers: false,
             window: engine.window,
@@ -255,6 +258,7 @@ impl Raw {
         )?;
         let grace = duration("grace", &self.grace, deadline, Duration::from_secs(10))?;
         let (groups, cadences) = groups::with_cadences(&self.groups, interval)?;
+        let clearing = groups::cleared(&self.clear, &groups, interval)?;
         // The table `[simulated]` must be valid even if no fabric is simulated.
         let simulated = self.simulated.check(simulate.clone().unwrap_or_default())?;
         Ok(Config {
@@ -273,6 +277,7 @@ impl Raw {
                     groups::in_slots(DOWN_EVERY, interval),
                 ),
                 force_groups: groups::without_cadences("force_groups", &self.force_groups)?,
+                clearing,
                 identity_every: duration(
                     "identity",
                     &self.identity,

@@ -201,6 +201,7 @@ const RULES: &[Rule] = &[
             "record::suggest",
             "record::types",
             "sweep::cadence",
+            "sweep::clearing",
             "sweep::engine",
         ],
         &[],

@@ -303,6 +303,13 @@ impl Metric {
         matches!(&self.source, Source::Rate { counters, .. } if counters.iter().any(|name| ERROR_COUNTERS.contains(&&**name)))
     }
 
+    /// Returns whether an increase is shown although its rate is unknown: errors, and waits of a
+    /// virtual lane, whose counters are full so soon that they show only whether it waited.
+    pub fn shows_increases(&self) -> bool {
+        let waits = "port_vl_xmit_wait_ticks";
+        self.counts_errors() || self.counters().iter().any(|name| &**name == waits)
+    }
+
     /// Returns the title for pictures and tables.
     pub fn title(&self) -> String {
         match &self.source {

@@ -174,7 +174,9 @@ impl Readings {
                 let before = last.take();
                 if let Some(before) = before {
                     let edge = port.has_gap.or(before.edge);
-                    let is_known = !before.is_saturated && !is_saturated;
+                    // Only a counter that ibnet has cleared increases after it was saturated.
+                    let continues = !before.is_saturated || value > before.value;
+                    let is_known = continues && !is_saturated;
                     let has_gap =
                         edge.unwrap_or_else(|| slots.has_gap(&before.last, name, port.slot));
                     has_decreased |= value < before.value && is_known;
@@ -302,17 +304,25 @@ fn values<'a>(
         (Value::Many(all), Some(index)) => (&all[..], all.get(index..=index)?),
         _ => return None,
     };
-    // A saturated value has all bits set, so it can only be the max of an array.
-    let saturated = if port.is_saturated(name) {
-        all.iter().max()
-    } else {
-        None
-    };
+    let full = port.is_saturated(name).then(|| saturated_from(name, all));
     Some(
         values
             .iter()
-            .map(move |value| (*value, Some(value) == saturated)),
+            .map(move |value| (*value, full.is_some_and(|full| *value >= full))),
     )
+}
+
+/// Returns the smallest saturated element of an array that has saturated elements.
+///
+/// A saturated counter has all bits set, so it is the max of the array. The totals of counters that
+/// ibnet clears exceed the max of a counter, and each of them may be the saturated one.
+pub(crate) fn saturated_from(name: &str, elements: &[u64]) -> u64 {
+    let mut fields = Group::of_counter(name)
+        .iter()
+        .flat_map(|group| group.fields());
+    let field = fields.find(|field| field.json == name);
+    let full = field.map_or(u64::MAX, |field| field.value(field.all_ones()));
+    elements.iter().max().map_or(full, |max| full.min(*max))
 }
 
 #[cfg(test)]
@@ -544,6 +554,34 @@ mod tests {
             errors.add(5, "ok", &of(3, 9)),
             [(4, 5, 1.0)],
             "the increase to a saturated value is not known"
+        );
+    }
+
+    #[test]
+    fn totals_of_cleared_counters_are_unknown_only_while_one_is_saturated() {
+        const NAME: &str = "port_xmit_data_sl_bytes";
+        const FULL: u64 = 4 * u32::MAX as u64;
+        let mut recordings = [0, 1].map(|sl| Recording::of(&format!("{NAME}[{sl}]")));
+        let mut add = |slot, values: [u64; 2], is_full: bool| {
+            let mut rest = vec![(NAME, json!(values))];
+            rest.extend(is_full.then(|| ("saturated", json!([NAME]))));
+            recordings
+                .each_mut()
+                .map(|recording| recording.add(slot, "ok", &rest).first().map(|rate| rate.2))
+        };
+        assert_eq!(add(1, [100, 7], false), [None, None]);
+        assert_eq!(add(2, [100 + FULL, 9], true), [None, Some(2.0)]);
+        // The full counter was cleared.
+        assert_eq!(add(3, [300 + FULL, 9], false), [Some(200.0), Some(0.0)]);
+        // Now either of two totals above the max of a counter may be the saturated one.
+        assert_eq!(
+            add(4, [2 * FULL, 10 + FULL], false)[0],
+            Some(FULL as f64 - 300.0)
+        );
+        assert_eq!(add(5, [3 * FULL, 11 + FULL], true), [None, None]);
+        assert_eq!(
+            add(6, [3 * FULL + 1, 12 + FULL], false),
+            [Some(1.0), Some(1.0)]
         );
     }
 

@@ -10,13 +10,14 @@ use ibnet_record::{LinkSource, Status};
 use ibnet_record::strict::{self, Line, Value};
 use ibnet_record::types::{Guid, Lid, LinkRate, NodeKind, PortNum, Tid};
 use ibnet::mad::exchange::{Completion, Local, Outcome, Target};
-use ibnet::mad::header::{HEADER_LEN, Header, METHOD_GET_RESP, MadStatus};
+use ibnet::mad::header::{HEADER_LEN, Header, METHOD_GET_RESP, METHOD_SET, MadStatus};
 use ibnet::mad::pma::class_port_info::Redirect;
-use ibnet::mad::pma::{self, Bits, CLASS_PORT_INFO, Capabilities, Sampling};
+use ibnet::mad::pma::{self, Bits, CLASS_PORT_INFO, Capabilities, Clearable, Sampling};
 use ibnet::mad::query::{BadReply, Query};
 use ibnet::mad::sa::{self, PathRecord};
 use ibnet::mad::smp::{self, NodeInfo, PortInfo};
 use ibnet::mad::{MAD_LEN, Mad};
+use ibnet::sweep::clearing::Clearing;
 use ibnet::sweep::counter::{Columns, Reading};
 use ibnet::sweep::engine::{Config, DevicePlan, Engine, Event};
 use ibnet::sweep::port_record::{PortIdentity, PortRecord};
@@ -152,6 +153,7 @@ impl<'a> Simulation<'a> {
             groups: groups.into(),
             path_sl: pick(1) == 1,
             identity_every: [Duration::from_secs(60), MS][pick(1)],
+            clearing: (pick(1) == 1).then(|| Clearing { of: Clearable::ALL.into(), interval: 900 * MS }),
             ..Config::default()
         };
         let plan = plan();
@@ -159,7 +161,7 @@ impl<'a> Simulation<'a> {
         if pick(1) == 1 {
             engine.set_local(Local { lid: Lid(8), sm_lid: MANAGER, ..Local::default() });
         }
-        let columns = Columns::new(&config.groups);
+        let columns = Columns::new(&config.groups).with_totals(config.cleared());
         let identities: Vec<_> = plan.iter().flat_map(identities).collect();
         Self {
             input,
@@ -332,6 +334,7 @@ impl<'a> Simulation<'a> {
         }
         match query {
             Query::Pma(pma::Query { port: Some(_), .. }) => reply[65] = port,
+            Query::Clear(_) => reply[65] = port,
             Query::Pma(_) | Query::Sa(_) => {}
             Query::Smp(smp::Query { attribute: smp::NODE_INFO, .. }) => {
                 // Mostly the expected GUID.
@@ -409,8 +412,14 @@ impl<'a> Simulation<'a> {
 
 /// Returns the query of a request.
 fn query_of(mad: &Mad) -> Query {
-    let Header { class, attribute, modifier, .. } = Header::parse(mad);
+    let Header { class, method, attribute, modifier, .. } = Header::parse(mad);
+    let cleared = Clearable::ALL.into_iter().find(|of| of.attribute().id == attribute);
     match class {
+        pma::CLASS_PERF_MGT if method == METHOD_SET => Query::Clear(pma::Clear {
+            of: cleared.expect("only these are cleared"),
+            port: PortNum(mad[65]),
+            select: u16::from_be_bytes([mad[66], mad[67]]),
+        }),
         pma::CLASS_PERF_MGT => Query::Pma(pma::Query { attribute, port: (attribute != CLASS_PORT_INFO.id).then_some(PortNum(mad[65])) }),
         smp::CLASS_SUBN_LID_ROUTED => Query::Smp(smp::Query { attribute, port: PortNum(modifier as u8) }),
         _ => Query::Sa(sa::Query::parse(mad)),

@@ -22,7 +22,10 @@ const KINDS: [(&str, &[&str]); 5] = [
             "trap",
         ],
     ),
-    ("counters", &["reset", "implausible"]),
+    (
+        "counters",
+        &["reset", "implausible", "clear", "clear_refused"],
+    ),
     (
         "samplers",
         &[

@@ -45,10 +45,10 @@ CREATE TABLE ibnet_nats (
   port_rcv_data_sl_bytes Array(UInt64), extended_dt_slots Nullable(UInt32),
   base_dt_slots Nullable(UInt32), xmtdisc_dt_slots Nullable(UInt32),
   rcverr_dt_slots Nullable(UInt32), xmtsl_dt_slots Nullable(UInt32),
-  rcvsl_dt_slots Nullable(UInt32), saturated Array(LowCardinality(String)), dt_ns Nullable(UInt64),
-  xmit_gbps Nullable(Float64), rcv_gbps Nullable(Float64), xmit_utilization Nullable(Float64),
-  rcv_utilization Nullable(Float64), xmit_blocked Nullable(Float64),
-  xmit_blocked_dt_ns Nullable(UInt64)
+  rcvsl_dt_slots Nullable(UInt32), saturated Array(LowCardinality(String)),
+  clear_lost_bytes Nullable(UInt64), dt_ns Nullable(UInt64), xmit_gbps Nullable(Float64),
+  rcv_gbps Nullable(Float64), xmit_utilization Nullable(Float64), rcv_utilization Nullable(Float64),
+  xmit_blocked Nullable(Float64), xmit_blocked_dt_ns Nullable(UInt64)
   -- ports, stream: end
   , ca LowCardinality(String), ca_port UInt8,
   duration_ns UInt64, decode_ns UInt64, ports UInt32, ok UInt32, late UInt32, timeout UInt32,
@@ -81,8 +81,8 @@ CREATE MATERIALIZED VIEW ibnet_port_from_nats TO ibnet_port AS SELECT
   port_sw_hoq_lifetime_limit_discards, port_local_physical_errors, port_malformed_packet_errors,
   port_buffer_overrun_errors, port_dlid_mapping_errors, port_vl_mapping_errors, port_looping_errors,
   port_xmit_data_sl_bytes, port_rcv_data_sl_bytes, extended_dt_slots, base_dt_slots,
-  xmtdisc_dt_slots, rcverr_dt_slots, xmtsl_dt_slots, rcvsl_dt_slots, saturated, dt_ns, xmit_gbps,
-  rcv_gbps, xmit_utilization, rcv_utilization, xmit_blocked, xmit_blocked_dt_ns
+  xmtdisc_dt_slots, rcverr_dt_slots, xmtsl_dt_slots, rcvsl_dt_slots, saturated, clear_lost_bytes,
+  dt_ns, xmit_gbps, rcv_gbps, xmit_utilization, rcv_utilization, xmit_blocked, xmit_blocked_dt_ns
   -- ports, stream to table: end
 FROM ibnet_nats WHERE type = 'port';
 

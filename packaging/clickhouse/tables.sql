@@ -52,10 +52,10 @@ CREATE TABLE ibnet_port (
   base_dt_slots Nullable(UInt32), xmtdisc_dt_slots Nullable(UInt32),
   rcverr_dt_slots Nullable(UInt32), xmtsl_dt_slots Nullable(UInt32),
   rcvsl_dt_slots Nullable(UInt32), saturated Array(LowCardinality(String)),
-  dt_ns Nullable(UInt64) CODEC(T64, ZSTD), xmit_gbps Nullable(Float64) CODEC(ZSTD),
-  rcv_gbps Nullable(Float64) CODEC(ZSTD), xmit_utilization Nullable(Float64) CODEC(ZSTD),
-  rcv_utilization Nullable(Float64) CODEC(ZSTD), xmit_blocked Nullable(Float64) CODEC(ZSTD),
-  xmit_blocked_dt_ns Nullable(UInt64) CODEC(T64, ZSTD)
+  clear_lost_bytes Nullable(UInt64) CODEC(T64, ZSTD), dt_ns Nullable(UInt64) CODEC(T64, ZSTD),
+  xmit_gbps Nullable(Float64) CODEC(ZSTD), rcv_gbps Nullable(Float64) CODEC(ZSTD),
+  xmit_utilization Nullable(Float64) CODEC(ZSTD), rcv_utilization Nullable(Float64) CODEC(ZSTD),
+  xmit_blocked Nullable(Float64) CODEC(ZSTD), xmit_blocked_dt_ns Nullable(UInt64) CODEC(T64, ZSTD)
   -- ports, table: end
 ) ENGINE = MergeTree
 PARTITION BY toDate(toDateTime(intDiv(ts, 1000000000), 'UTC')) ORDER BY (guid, port, ts)

@@ -30,9 +30,9 @@ FROM read_json(files, format = 'newline_delimited', ignore_errors = true, column
   port_looping_errors: 'UBIGINT', port_xmit_data_sl_bytes: 'UBIGINT[]',
   port_rcv_data_sl_bytes: 'UBIGINT[]', extended_dt_slots: 'UINTEGER', base_dt_slots: 'UINTEGER',
   xmtdisc_dt_slots: 'UINTEGER', rcverr_dt_slots: 'UINTEGER', xmtsl_dt_slots: 'UINTEGER',
-  rcvsl_dt_slots: 'UINTEGER', saturated: 'VARCHAR[]', dt_ns: 'UBIGINT', xmit_gbps: 'DOUBLE',
-  rcv_gbps: 'DOUBLE', xmit_utilization: 'DOUBLE', rcv_utilization: 'DOUBLE', xmit_blocked: 'DOUBLE',
-  xmit_blocked_dt_ns: 'UBIGINT'
+  rcvsl_dt_slots: 'UINTEGER', saturated: 'VARCHAR[]', clear_lost_bytes: 'UBIGINT', dt_ns: 'UBIGINT',
+  xmit_gbps: 'DOUBLE', rcv_gbps: 'DOUBLE', xmit_utilization: 'DOUBLE', rcv_utilization: 'DOUBLE',
+  xmit_blocked: 'DOUBLE', xmit_blocked_dt_ns: 'UBIGINT'
   -- ports, file: end
 }) WHERE type = 'port';
 

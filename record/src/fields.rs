@@ -52,6 +52,10 @@ pub struct Start<Text> {
     /// Names of the counter groups that are queried.
     #[serde(default = "Vec::new")]
     pub groups: Vec<Text>,
+    /// Names of the counter groups whose counters are cleared. All requests for counters are Get if
+    /// it is empty.
+    #[serde(default = "Vec::new")]
+    pub clear: Vec<Text>,
     /// Number of assigned ports.
     #[serde(default)]
     pub ports: usize,

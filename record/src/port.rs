@@ -319,6 +319,10 @@ port_fields! {
     flat slot counters: Counters,
     /// Names of the [saturated counters](#saturated-counters). Absent if there are none.
     optional slot saturated: Names,
+    /// With [`clear`](#totals-by-service-level), max number of bytes that the counters of
+    /// each service level lack from now on in each direction, because ibnet cleared them after this
+    /// reading. Absent if none was cleared, or if the agent did not confirm it.
+    optional slot clear_lost_bytes: Option<u64>,
     /// Time between the two readings from which the rates are computed; null if there is no rate.
     always slot dt_ns: Option<u64>,
     /// [Derived value](#derived-values): data sent; null if it cannot be computed.
@@ -341,7 +345,7 @@ impl PortField {
     pub fn unit(self) -> Option<&'static str> {
         match self.name() {
             "mads" => Some("MADs"),
-            "mtu" => Some("bytes"),
+            "mtu" | "clear_lost_bytes" => Some("bytes"),
             name if name.ends_with("_ns") => Some("ns"),
             name if name.ends_with("_gbps") => Some("10^9 bit/s"),
             name if name.ends_with("_utilization") || name.ends_with("_blocked") => {

@@ -199,6 +199,9 @@ impl LinkRate {
         }
     }
 
+    /// Data rate of the widest and fastest link (12x XDR), in Gb/s.
+    pub const FASTEST_GBPS: f64 = 12.0 * 200.0;
+
     /// Returns the signalling rate of the link in Gb/s. It includes the line code. Returns `None`
     /// if a word is unknown.
     pub fn signal_gbps(&self) -> Option<f64> {

@@ -62,6 +62,10 @@ words! {
 words! {
     /// Name of an event of a sampler. `docs/records.md` explains the events.
     pub enum EventName {
+        /// Counters are cleared from now on.
+        Clear = "clear",
+        /// A device does not clear its counters.
+        ClearRefused = "clear_refused",
         /// The wall clock was set.
         ClockStep = "clock_step",
         /// A device does not support a counter group.
@@ -145,7 +149,8 @@ impl EventName {
             | Self::LinkUp
             | Self::PeerChanged
             | Self::Reset => Of::Port,
-            Self::ClockStep
+            Self::Clear
+            | Self::ClockStep
             | Self::LinesLost
             | Self::LocalChange
             | Self::Reload
@@ -157,7 +162,8 @@ impl EventName {
             | Self::UmadLost
             | Self::WindowHalved
             | Self::WindowRestored => Of::Sampler,
-            Self::GroupUnsupported
+            Self::ClearRefused
+            | Self::GroupUnsupported
             | Self::KeyDemanded
             | Self::LidChange
             | Self::Reachable

@@ -144,7 +144,8 @@ impl ConfigError {
 
 /// Keys outside of tables that have no flag. Of the keys in tables, only `simulated.scenario` has
 /// one.
-const WITHOUT_FLAG: [&str; 9] = [
+const WITHOUT_FLAG: [&str; 10] = [
+    "clear",
     "cpus",
     "drain",
     "force_groups",

@@ -35,6 +35,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("groups", "[\"extended\", \"base/1s\"]"),
     ("wait_every", "1"),
     ("force_groups", "[\"xmtdisc\"]"),
+    ("clear", "[\"xmtsl\", \"rcvsl\"]"),
     ("identity", "\"1m\""),
     ("window", "32"),
     ("peers", "true"),
@@ -177,7 +178,9 @@ mod tests {
                 } else {
                     "fabric.p".to_owned()
                 };
-                Raw { net, ..raw }
+                // Only groups that are queried can be cleared.
+                let groups = [raw.groups, raw.clear.clone()].concat();
+                Raw { net, groups, ..raw }
                     .check()
                     .unwrap_or_else(|error| panic!("{text}: {error}"));
             } else {

@@ -14,6 +14,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::ConfigError;
 use super::error::{value, value_among};
+use crate::sweep::clearing::Clearing;
 
 /// Name that stands for all groups.
 const ALL: &str = "all";
@@ -149,6 +150,22 @@ pub(super) fn without_cadences(
         }
     }
     Ok(groups)
+}
+
+/// Parses the groups whose counters are cleared. `groups` are those that are queried.
+pub(super) fn cleared(
+    names: &[String],
+    groups: &[Group],
+    interval: Duration,
+) -> Result<Option<Clearing>, ConfigError> {
+    let wanted = without_cadences("clear", names)?;
+    let not_queried = wanted.iter().find(|group| !groups.contains(group));
+    let clearing = match not_queried {
+        Some(group) => Err(*group),
+        None => Clearing::of_groups(&wanted, interval),
+    };
+    let expected = "xmtsl or rcvsl, which must be in groups too";
+    clearing.map_err(|group| value("clear", &group, expected))
 }
 
 /// Returns the group with a name, or all groups.

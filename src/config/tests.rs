@@ -167,6 +167,18 @@ fn wrong_values_are_named_with_what_was_expected() {
         refused(|raw| raw.force_groups = vec!["bas".to_owned()])
             .starts_with("cannot use force_groups:")
     );
+    for (clear, groups) in [("base", ["base"]), ("rcvsl", ["xmtsl"])] {
+        let refusal = refused(|raw| {
+            raw.clear = vec![clear.to_owned()];
+            raw.groups = groups.map(str::to_owned).into();
+        });
+        assert_eq!(
+            refusal,
+            format!(
+                "cannot use clear: expected xmtsl or rcvsl, which must be in groups too (found \"{clear}\")"
+            )
+        );
+    }
     assert!(refused(|raw| raw.identity = "0s".to_owned()).starts_with("cannot use identity:"));
     assert!(refused(|raw| raw.simulated.loss = f64::NAN).starts_with("cannot use simulated.loss:"));
     assert_eq!(

@@ -34,7 +34,8 @@ pub const BASE_VERSION: u8 = 1;
 /// Method of a request that reads an attribute.
 pub const METHOD_GET: u8 = 0x01;
 /// Method of a request that writes an attribute. ibnet sends it only to subscribe to traps
-/// ([`inform`](super::inform)), and only if the configuration requests it.
+/// ([`inform`](super::inform)) and to clear counters ([`pma::Clear`](super::pma::Clear)), and only
+/// if the configuration requests it.
 pub const METHOD_SET: u8 = 0x02;
 /// Method of the reply to Get and Set.
 pub const METHOD_GET_RESP: u8 = 0x81;

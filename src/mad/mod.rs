@@ -14,12 +14,12 @@
 //! | module | contents |
 //! |---|---|
 //! | [`header`] | the common header (IBA vol. 1, 13.4.2) |
-//! | [`pma`] | class 0x04: attributes as tables of fields, requests |
+//! | [`pma`] | class 0x04: attributes as tables of fields, requests, clearing of counters |
 //! | [`smp`] | class 0x01: NodeInfo, PortInfo |
 //! | [`port_info`] | class 0x01: the fields of PortInfo for people |
 //! | [`sm_info`] | class 0x01: SMInfo of a subnet manager |
 //! | [`sa`] | class 0x03: PathRecord |
-//! | [`inform`] | class 0x03: subscription to traps, the only MADs that are not Get requests |
+//! | [`inform`] | class 0x03: subscription to traps |
 //! | [`query`] | a request of any class, and the check of its reply |
 //! | [`exchange`] | the data that the engine (`sweep::engine`) and a transport exchange |
 //! | [`transport`] | transports, which send and receive MADs: libibumad, or a simulated fabric |

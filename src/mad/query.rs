@@ -1,5 +1,5 @@
-//! A *query* is a request of one of the four management classes that ibnet uses. This module also
-//! checks replies.
+//! A *query* is a request of one of the four management classes that ibnet uses. All of them have
+//! the method Get, except the request that clears counters. This module also checks replies.
 
 use ibnet_record::types::Tid;
 
@@ -11,6 +11,8 @@ use super::{MAD_LEN, Mad, directed, pma, sa, smp};
 pub enum Query {
     /// Performance management: counters and capabilities.
     Pma(pma::Query),
+    /// Performance management: clearing of counters, the only Set. It is off by default.
+    Clear(pma::Clear),
     /// Subnet management: identity and links.
     Smp(smp::Query),
     /// Subnet management by a directed route: the identity of a peer.
@@ -52,17 +54,23 @@ impl Query {
     /// Returns the management class and its version.
     pub const fn class(&self) -> (u8, u8) {
         match self {
-            Self::Pma(_) => (pma::CLASS_PERF_MGT, pma::CLASS_VERSION),
+            Self::Pma(_) | Self::Clear(_) => (pma::CLASS_PERF_MGT, pma::CLASS_VERSION),
             Self::Smp(_) => (smp::CLASS_SUBN_LID_ROUTED, smp::CLASS_VERSION),
             Self::Directed(_) => (directed::CLASS_SUBN_DIRECTED_ROUTE, smp::CLASS_VERSION),
             Self::Sa(_) => (sa::CLASS_SUBN_ADM, sa::CLASS_VERSION),
         }
     }
 
+    /// Returns whether the request goes to a performance management agent.
+    pub const fn is_to_agent(&self) -> bool {
+        matches!(self, Self::Pma(_) | Self::Clear(_))
+    }
+
     /// Returns the AttributeID.
     pub const fn attribute(&self) -> u16 {
         match self {
             Self::Pma(query) => query.attribute,
+            Self::Clear(clear) => clear.of.attribute().id,
             Self::Smp(query) => query.attribute,
             Self::Directed(_) => smp::NODE_INFO,
             Self::Sa(_) => sa::PATH_RECORD,
@@ -73,6 +81,7 @@ impl Query {
     pub fn emit(&self, tid: Tid, mad: &mut Mad) {
         match self {
             Self::Pma(query) => query.emit(tid, mad),
+            Self::Clear(clear) => clear.emit(tid, mad),
             Self::Smp(query) => query.emit(tid, mad),
             Self::Directed(query) => query.emit(tid, mad),
             Self::Sa(query) => query.emit(tid, mad),
@@ -116,17 +125,17 @@ impl Query {
         if !status.is_ok() {
             return Err(BadReply::Status(status));
         }
-        match self {
-            Self::Pma(query) => query
-                .other_port(mad)
-                .map_or(Ok(()), |found| Err(BadReply::PortSelect(found))),
+        let other_port = match self {
+            Self::Pma(query) => pma::other_port(query.port, mad),
+            Self::Clear(clear) => pma::other_port(Some(clear.port), mad),
             // A reply repeats the AttributeModifier of the request. For PortInfo, the modifier is
             // the port number.
             Self::Smp(query) if header.modifier != u32::from(query.port.0) => {
-                Err(BadReply::PortSelect(header.modifier as u8))
+                Some(header.modifier as u8)
             }
-            Self::Smp(_) | Self::Directed(_) | Self::Sa(_) => Ok(()),
-        }
+            Self::Smp(_) | Self::Directed(_) | Self::Sa(_) => None,
+        };
+        other_port.map_or(Ok(()), |found| Err(BadReply::PortSelect(found)))
     }
 
     /// Returns whether a reply redirects this query and has ClassPortInfo as its attribute.
@@ -135,7 +144,7 @@ impl Query {
     /// repeat the AttributeID of the request in the header; the agent of IBM eHCA adapters sends
     /// the AttributeID of ClassPortInfo there.
     fn is_redirect(&self, header: &Header) -> bool {
-        matches!(self, Self::Pma(_))
+        self.is_to_agent()
             && header.status.is_redirect()
             && header.attribute == pma::CLASS_PORT_INFO.id
     }

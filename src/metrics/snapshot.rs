@@ -285,7 +285,6 @@ impl Snapshot {
             ..
         } = self;
         let mut columns = layout.columns.iter();
-        let mut saturated = 0;
         // While the port answers, the value of a counter stays valid until its group is due again.
         let (answered, held) = (port.reading.counters(all), port.reading.held_counters(all));
         let is_up = ports[index].is_up;
@@ -301,7 +300,6 @@ impl Snapshot {
             if !field.is_counter() {
                 continue;
             }
-            saturated += u32::from(raws.iter().any(|raw| field.is_saturated(*raw)));
             let Family { first, len, .. } = layout.families[*place];
             present[index * layout.families.len() + place] = true;
             let start = index * layout.width + first;
@@ -309,7 +307,7 @@ impl Snapshot {
                 *value = field.value(*raw);
             }
         }
-        ports[index].saturated = saturated;
+        ports[index].saturated = port.reading.saturated(all, is_up).count() as u32;
     }
 }
 

@@ -63,6 +63,16 @@ impl Cadence {
         }
     }
 
+    /// Returns the cadences of those groups for which `is_kept` returns true for their index.
+    #[must_use]
+    pub fn only(&self, is_kept: impl Fn(usize) -> bool) -> Self {
+        let kept = (0..).zip(&self.every).filter(|(place, _)| is_kept(*place));
+        Self {
+            every: kept.map(|(_, every)| *every).collect(),
+            ..self.clone()
+        }
+    }
+
     /// Returns the slots in which a group is queried. `place` is its index in the list.
     pub fn of(&self, place: usize, group: Group, of: Circumstances) -> Turns {
         let mut every = self.every.get(place).copied().unwrap_or(1);

@@ -16,9 +16,12 @@
 use std::time::Duration;
 
 use ibnet_record::attributes::{Field, Group, Needs};
+use ibnet_record::types::LinkRate;
 
+use super::clearing;
 use super::sample::Sample;
-use crate::mad::pma::{Bits, Capabilities};
+use super::totals::Totals;
+use crate::mad::pma::{Bits, Capabilities, Clearable};
 use crate::time::Instant;
 
 /// Columns of a record: all counters that a record can have, in its order.
@@ -45,6 +48,8 @@ pub struct Column {
     wider: Option<(usize, Group, &'static Field)>,
     /// Rate that is computed from the counter.
     rate: Option<Rate>,
+    /// The counters, if ibnet clears them: the values are then totals that continue.
+    cleared: Option<Clearable>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -77,6 +82,7 @@ impl Columns {
                     first,
                     wider,
                     rate: Rate::of(field),
+                    cleared: None,
                 }
             })
             .collect();
@@ -85,6 +91,18 @@ impl Columns {
             values,
             groups: groups.to_vec(),
         }
+    }
+
+    /// Makes the values of these counters totals that continue when ibnet clears the counters.
+    #[must_use]
+    pub fn with_totals(mut self, of: impl Iterator<Item = Clearable>) -> Self {
+        for of in of {
+            let columns = self.columns.iter_mut();
+            columns
+                .filter(|column| column.of == of.group())
+                .for_each(|column| column.cleared = Some(of));
+        }
+        self
     }
 
     /// Returns the number of columns.
@@ -165,7 +183,7 @@ pub struct Reading {
     slot: u64,
     /// Whether the last reply of its group had each column.
     present: Vec<bool>,
-    /// Last values as on the wire. They are kept while the device does not answer, so a smaller
+    /// Last values as on the wire, or [`totals`](Self::totals) of them. They are kept while the device does not answer, so a smaller
     /// value is recognized as a reset when it answers again.
     raw: Vec<u64>,
     /// Last reply of each group.
@@ -184,6 +202,12 @@ pub struct Reading {
     pub implausible: bool,
     /// Data rate of the link in Gb/s, if it is known from PortInfo.
     pub capacity_gbps: Option<f64>,
+    /// Totals of the counters that ibnet clears, by the index of [`Clearable::ALL`]. `None` if it
+    /// clears none.
+    totals: Option<Box<[Totals; Clearable::ALL.len()]>>,
+    /// Max number of bytes of each cleared counter that the totals lack, because they passed
+    /// between this reading and the clearing. `None` if nothing was cleared.
+    pub clear_lost_bytes: Option<u64>,
 }
 
 /// Last reply of a group.
@@ -204,9 +228,6 @@ impl LastReply {
             .is_some_and(|age| age < self.every)
     }
 }
-
-/// Data rate of the widest and fastest link (12x XDR), in Gb/s.
-const FASTEST_GBPS: f64 = 12.0 * 200.0;
 
 /// A rate above this multiple of the link's data rate is implausible. Rates slightly above the
 /// data rate come from the uncertainty of the reading times.
@@ -249,6 +270,12 @@ impl Reading {
             held: Held::default(),
             implausible: false,
             capacity_gbps: None,
+            totals: columns
+                .columns
+                .iter()
+                .any(|column| column.cleared.is_some())
+                .then(Box::default),
+            clear_lost_bytes: None,
         }
     }
 
@@ -258,6 +285,9 @@ impl Reading {
         self.raw.fill(0);
         self.replies.fill(None);
         self.held = Held::default();
+        if let Some(totals) = &mut self.totals {
+            **totals = Default::default();
+        }
     }
 
     /// Stores the values of a sample and computes resets and rates. Allocates no memory.
@@ -266,6 +296,7 @@ impl Reading {
         self.resets.clear();
         self.rates = Rates::default();
         self.since.fill(None);
+        self.clear_lost_bytes = None;
         let mut group = None;
         for (index, column) in columns.iter() {
             // Columns are ordered by group. The entry in `replies` is updated after the last
@@ -290,9 +321,30 @@ impl Reading {
             }
             let before = self.raw[column.first];
             let mut decreased = false;
-            for (place, value) in column.places().zip(&mut self.raw[column.places()]) {
-                let raw = column.field.raw(data, (place - column.first) as u8);
+            let values = &mut self.raw[column.places()];
+            let cleared = column.cleared.and_then(|of| {
+                let totals = &mut self.totals.as_mut()?[of as usize];
+                let elapsed = earlier.map(|earlier| at - earlier.at);
+                let gbps = self.capacity_gbps;
+                if !totals.read(column.field, data, values, elapsed, gbps) {
+                    self.since[column.group] = Some(0);
+                }
+                Some((totals, sample.cleared[of as usize]))
+            });
+            for (index, value) in values.iter_mut().enumerate() {
+                let raw = column.field.raw(data, index as u8);
+                let raw = match &cleared {
+                    Some((totals, _)) => totals.of(index, raw),
+                    None => raw,
+                };
                 decreased |= raw < std::mem::replace(value, raw);
+            }
+            if let Some((totals, Some(cleared))) = cleared {
+                totals.clear(cleared, values);
+                let lost = cleared
+                    .took
+                    .map(|took| clearing::lost_bytes(self.capacity_gbps, took));
+                self.clear_lost_bytes = self.clear_lost_bytes.max(lost);
             }
             if decreased && column.field.is_counter() {
                 self.resets.push(index);
@@ -323,7 +375,7 @@ impl Reading {
             }
         }
         self.close_group(group, sample);
-        let limit = IMPLAUSIBLE_FACTOR * self.capacity_gbps.unwrap_or(FASTEST_GBPS);
+        let limit = IMPLAUSIBLE_FACTOR * self.capacity_gbps.unwrap_or(LinkRate::FASTEST_GBPS);
         let exceeds = |gbps: Option<f64>| gbps.is_some_and(|gbps| gbps > limit);
         self.implausible = exceeds(self.rates.xmit_gbps) || exceeds(self.rates.rcv_gbps);
         if !self.resets.is_empty() || self.implausible {
@@ -415,7 +467,8 @@ impl Reading {
         &'a self,
         columns: &'a Columns,
     ) -> impl Iterator<Item = (&'static Field, &'a [u64])> + 'a {
-        self.last_counters(columns, |reply| reply.slot == self.slot)
+        self.last_columns(columns, false)
+            .map(|column| (column.field, &self.raw[column.places()]))
     }
 
     /// Iterates over the counters that hold in this slot: those that were answered in it, and
@@ -424,20 +477,47 @@ impl Reading {
         &'a self,
         columns: &'a Columns,
     ) -> impl Iterator<Item = (&'static Field, &'a [u64])> + 'a {
-        self.last_counters(columns, |reply| reply.holds_in(self.slot))
+        self.last_columns(columns, true)
+            .map(|column| (column.field, &self.raw[column.places()]))
     }
 
-    fn last_counters<'a>(
+    /// Iterates over the saturated counters among those that were answered in this slot or, if
+    /// `held` is true, that hold in it. An array is saturated if any of its values is.
+    pub fn saturated<'a>(
         &'a self,
         columns: &'a Columns,
-        includes: impl Fn(&LastReply) -> bool + 'a,
-    ) -> impl Iterator<Item = (&'static Field, &'a [u64])> + 'a {
-        let is_included =
-            move |column: &Column| self.replies[column.group].is_some_and(|reply| includes(&reply));
-        let columns = columns
+        held: bool,
+    ) -> impl Iterator<Item = &'static Field> + 'a {
+        let is_full = |column: &&Column| match (column.cleared, &self.totals) {
+            (Some(of), Some(totals)) => totals[of as usize].is_saturated,
+            _ => {
+                let mut raws = self.raw[column.places()].iter();
+                raws.any(|raw| column.field.is_saturated(*raw))
+            }
+        };
+        self.last_columns(columns, held)
+            .filter(is_full)
+            .map(|column| column.field)
+    }
+
+    fn last_columns<'a>(
+        &'a self,
+        columns: &'a Columns,
+        held: bool,
+    ) -> impl Iterator<Item = &'a Column> + 'a {
+        let is_included = move |reply: LastReply| {
+            if held {
+                reply.holds_in(self.slot)
+            } else {
+                reply.slot == self.slot
+            }
+        };
+        columns
             .iter()
-            .filter(move |(index, column)| self.present[*index] && is_included(column));
-        columns.map(|(_, column)| (column.field, &self.raw[column.places()]))
+            .filter(move |(index, column)| {
+                self.present[*index] && self.replies[column.group].is_some_and(is_included)
+            })
+            .map(|(_, column)| column)
     }
 }
 

@@ -11,6 +11,7 @@ use std::time::Duration;
 use ibnet_record::types::{Lid, Tid};
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
+use crate::mad::pma::Clearable;
 use crate::mad::query::Query;
 use crate::time::Instant;
 
@@ -45,6 +46,15 @@ pub enum Purpose {
         port: u32,
         /// Index of the group among the swept groups.
         group: u8,
+    },
+    /// Clearing of counters after their reading.
+    Clear {
+        /// Index of the port.
+        port: u32,
+        /// The counters.
+        of: Clearable,
+        /// Time at which the Get of the reading was sent.
+        read: Instant,
     },
     /// Capabilities of the device's agent: ClassPortInfo.
     Capabilities,

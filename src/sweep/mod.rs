@@ -23,6 +23,7 @@
 //! | [`stats`] | the totals of a slot |
 //! | [`blocked`] | ticks of PortXmitWait as a share of time |
 //! | [`window`] | the limits of MADs in flight and of MADs per second |
+//! | [`clearing`] | when counters are cleared, and what clearing can lose |
 //! | [`counter`] | rates from two readings of a counter; resets, saturation, gaps |
 //! | [`port_record`] | the record of a port: the result of a slot as JSON |
 //! | [`driver`] | connects engine, transport, clock and output; the only module that reads clocks |
@@ -31,6 +32,7 @@
 
 pub mod blocked;
 pub mod cadence;
+pub mod clearing;
 pub mod counter;
 pub mod driver;
 pub mod engine;
@@ -44,5 +46,6 @@ pub mod schedule;
 pub mod smp_limit;
 pub mod stats;
 pub mod subscription;
+mod totals;
 pub mod virtual_sweep;
 pub mod window;

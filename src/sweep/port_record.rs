@@ -117,6 +117,7 @@ impl<'a> PortRecord<'a> {
             .as_str(),
             counters: Counters { reading, columns },
             saturated: Saturated { reading, columns },
+            clear_lost_bytes: reading.clear_lost_bytes,
             dt_ns: interval.map(nanos),
             xmit_gbps: rounded(xmit_gbps),
             rcv_gbps: rounded(rcv_gbps),
@@ -232,12 +233,9 @@ struct Saturated<'a> {
 
 impl Saturated<'_> {
     fn names(&self) -> impl Iterator<Item = &'static str> {
-        let is_saturated =
-            |(field, raws): &(&Field, &[u64])| raws.iter().any(|raw| field.is_saturated(*raw));
         self.reading
-            .counters(self.columns)
-            .filter(is_saturated)
-            .map(|(field, _)| field.json)
+            .saturated(self.columns, false)
+            .map(|field| field.json)
     }
 }
 

@@ -7,8 +7,9 @@ use ibnet_record::attributes::Group;
 
 use super::blocked::WaitTick;
 use super::cadence::{Cadence, Circumstances};
+use super::clearing::Cleared;
 use crate::mad::header::MadStatus;
-use crate::mad::pma::{Capabilities, Data};
+use crate::mad::pma::{Capabilities, Clearable, Data};
 use crate::time::Instant;
 
 /// The cadence of a sample that no engine made.
@@ -47,6 +48,8 @@ pub struct Sample<'a> {
     /// Mask of the groups that are queried whatever capabilities the device reports. The bit of a
     /// group is its index in [`groups`](Self::groups).
     pub forced: u32,
+    /// Counters that were cleared after their reading, by the index of [`Clearable::ALL`].
+    pub(super) cleared: [Option<Cleared>; Clearable::ALL.len()],
     /// Cadences of the groups.
     pub(super) cadence: &'a Cadence,
     /// State of the device and port on which the cadences depend.
@@ -80,6 +83,7 @@ impl<'a> Sample<'a> {
             tick: None,
             unsupported: 0,
             forced: 0,
+            cleared: Default::default(),
             cadence: &EVERY_SLOT,
             circumstances: Circumstances::default(),
             groups,

@@ -83,12 +83,37 @@ fn lines<'a>(text: &'a str, start: &str) -> Vec<&'a str> {
 }
 
 #[test]
+fn clearing_is_stated_with_the_load_up_to_which_totals_are_exact() {
+    let dir = planned();
+    let of = |interval: &str| {
+        let text = format!(
+            "groups = [\"extended\", \"xmtsl\"]\nclear = [\"xmtsl\"]\ninterval = \"{interval}\"\n"
+        );
+        fs::write(dir.path().join("ibnet.toml"), text).unwrap();
+        let (code, text) = check(dir.path(), &[&ALL[..], &["-c", "ibnet.toml"]].concat());
+        assert_eq!(code, 0, "{text}");
+        text
+    };
+    let short = of("1s");
+    assert_eq!(
+        lines(&short, "ok    clear          on: PortXmitDataSL").len(),
+        1,
+        "{short}"
+    );
+    let long = of("5s");
+    assert!(
+        long.contains("\nwarn  clear ") && long.contains(" exact up to 25 % of their rate\n"),
+        "{long}"
+    );
+}
+
+#[test]
 fn every_step_is_ok_if_nothing_is_wrong() {
     let dir = planned();
     let (code, text) = check(dir.path(), &ALL);
-    assert_eq!((code, lines(&text, "ok    ").len()), (0, 5), "{text}");
+    assert_eq!((code, lines(&text, "ok    ").len()), (0, 6), "{text}");
     assert!(
-        text.ends_with("\n0 failed, 0 warned, 5 ok\n")
+        text.ends_with("\n0 failed, 0 warned, 6 ok\n")
             && text.contains(" devices for node00001, SHA-256 "),
         "{text}"
     );

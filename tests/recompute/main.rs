@@ -43,6 +43,7 @@ const TREE: FatTree = FatTree {
 const DISTURBED: &str = r#"
 interval = "250ms"
 groups = ["extended", "base", "xmtdisc", "rcverr", "xmtsl"]
+clear = ["xmtsl"]
 [simulated]
 scenario = "incast"
 scenario_start = "1s"

@@ -2,6 +2,7 @@
 //! program, because each test program links the whole library.
 
 mod changes;
+mod clear;
 mod handover;
 mod rates;
 mod reads;

@@ -1,5 +1,5 @@
-//! Only MADs with the method Get are sent: the fabric is never changed. The only exception is the
-//! subscription to traps, which is off by default.
+//! Only MADs with the method Get are sent: the fabric is never changed. The only exceptions are the
+//! subscription to traps and the clearing of two attributes, which are off by default.
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use std::collections::BTreeSet;
@@ -9,13 +9,15 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ibnet::mad::exchange::{Completion, Target};
-use ibnet::mad::header::METHOD_GET;
+use ibnet::mad::header::{METHOD_GET, METHOD_SET};
+use ibnet::mad::pma::{Clear, Clearable};
 use ibnet::mad::query::Query;
 use ibnet::mad::sa::Gid;
 use ibnet::mad::transport::sim::{Options, SimFabric};
 use ibnet::mad::transport::{Transport, TransportError};
 use ibnet::mad::{MAD_LEN, Mad, directed, pma, sa, smp};
 use ibnet::output::Destination;
+use ibnet::sweep::clearing::Clearing;
 use ibnet::sweep::driver::{Address, Control, DeviceClient, Driver, DriverSettings};
 use ibnet::sweep::engine::Config;
 use ibnet::sweep::plan::SweepPlan;
@@ -35,7 +37,7 @@ const CLASSES: [u8; 4] = [
     sa::CLASS_SUBN_ADM,
 ];
 
-/// Generates any query.
+/// Generates any query except those that clear counters.
 fn any_query() -> impl Strategy<Value = Query> {
     let port = prop::option::of(any::<u8>().prop_map(PortNum));
     let gid = || {
@@ -70,6 +72,16 @@ proptest! {
         prop_assert!(CLASSES.contains(&mad[1]));
         prop_assert_eq!(mad[3], METHOD_GET);
     }
+
+    #[test]
+    fn only_data_by_service_level_can_be_cleared(pick in 0usize..2, port in any::<u8>(), select in any::<u16>(), dirt in any::<u8>()) {
+        let mut mad: Mad = [dirt; MAD_LEN];
+        let (of, port) = (Clearable::ALL[pick], PortNum(port));
+        Query::Clear(Clear { of, port, select }).emit(Tid(1), &mut mad);
+        prop_assert_eq!((mad[1], mad[3]), (pma::CLASS_PERF_MGT, METHOD_SET));
+        prop_assert_eq!(mad[16..18].to_vec(), [0, [0x36, 0x37][pick]]);
+        prop_assert!(mad[68..].iter().all(|octet| *octet == 0), "the new values");
+    }
 }
 
 /// Class, method and attribute of all MADs that were sent.
@@ -101,10 +113,34 @@ impl Transport for RecordingTransport {
     }
 }
 
-/// Sweeps all groups in virtual time, with a silent device, two exchanged LIDs, lost MADs and path
-/// records; then queries one port.
 #[test]
 fn sweep_and_query_send_only_gets() {
+    let sent = sweep_and_query(None);
+    assert!(
+        sent.iter().all(|(_, method, _)| *method == METHOD_GET),
+        "{sent:x?}"
+    );
+    let classes: BTreeSet<u8> = sent.iter().map(|(class, ..)| *class).collect();
+    assert_eq!(classes, CLASSES.into(), "all classes were used: {sent:x?}");
+    assert!(sent.len() > 20, "{sent:x?}");
+}
+
+#[test]
+fn sets_have_only_the_attributes_whose_counters_are_cleared() {
+    for of in [&Clearable::ALL[..], &Clearable::ALL[1..]] {
+        let sent = sweep_and_query(Some(Clearing {
+            of: of.to_vec(),
+            interval: Duration::from_secs(2),
+        }));
+        let expected = of.iter().map(|of| (4, METHOD_SET, of.attribute().id));
+        let sets = sent.iter().filter(|(_, method, _)| *method != METHOD_GET);
+        assert!(sets.copied().eq(expected), "{sent:x?}");
+    }
+}
+
+/// Sweeps all groups in virtual time, with a silent device, two exchanged LIDs, lost MADs and path
+/// records; then queries one port. Returns what was sent.
+fn sweep_and_query(clearing: Option<Clearing>) -> BTreeSet<(u8, u8, u16)> {
     let tree = FatTree {
         leaves: 2,
         hosts: 3,
@@ -151,6 +187,7 @@ fn sweep_and_query_send_only_gets() {
         path_sl: true,
         identity_every: Duration::from_millis(100),
         verify_peers: true,
+        clearing,
         ..Config::default()
     };
     let settings = DriverSettings {
@@ -186,14 +223,7 @@ fn sweep_and_query_send_only_gets() {
         &mut DeviceClient::new(transport(), clock.clone(), address, 1),
     )
     .unwrap();
-    let sent = sent.lock().unwrap();
-    assert!(
-        sent.iter().all(|(_, method, _)| *method == METHOD_GET),
-        "{sent:x?}"
-    );
-    let classes: BTreeSet<u8> = sent.iter().map(|(class, ..)| *class).collect();
-    assert_eq!(classes, CLASSES.into(), "all classes were used: {sent:x?}");
-    assert!(sent.len() > 20, "{sent:x?}");
+    sent.lock().unwrap().clone()
 }
 
 /// Returns path and text of every source file of all packages.
@@ -249,11 +279,15 @@ fn only_one_call_sends_mads_and_no_code_can_change_the_fabric() {
     ] {
         // The simulated agent rejects other methods than Get. The constant of Set is defined beside
         // Get.
-        // Only the subscription to traps is a Set. It is off by default.
+        // Only the subscription to traps and the clearing of counters are Sets. Both are off by
+        // default.
         let is_known = |line: &String| {
             line.contains("transport/sim/")
                 || line.contains("pub const METHOD_SET")
-                || word == "METHOD_SET" && line.contains("src/mad/inform.rs")
+                || word == "METHOD_SET"
+                    && ["src/mad/inform.rs", "src/mad/pma/clear.rs"]
+                        .iter()
+                        .any(|file| line.contains(file))
         };
         let found: Vec<_> = with(word)
             .into_iter()

@@ -77,7 +77,7 @@ pub fn show(grid: &Grid, range: &Range, zone: &Zone, size: TerminalSize) -> Stri
             .iter()
             .any(|panel| panel.count(Cell::Increase) > 0)
         {
-            ", ! increase at an unknown time"
+            ", ! increase, rate unknown"
         } else {
             ""
         },
@@ -157,7 +157,7 @@ pub fn summary(panel: &Panel, grid: &Grid, zone: &Zone) -> String {
     let missing: Vec<String> = [
         (Cell::NoAnswer, "no answer"),
         (Cell::Down, "link down"),
-        (Cell::Increase, "increase at an unknown time"),
+        (Cell::Increase, "increase, rate unknown"),
         (Cell::Unknown, "unknown"),
         (Cell::NoRecord, "no record"),
     ]

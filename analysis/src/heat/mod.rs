@@ -613,7 +613,7 @@ impl HeatMap {
             partial
                 .into_iter()
                 .for_each(|time| self.put_slots(row, index, slot_ns, time, State::Partial));
-            if metric.counts_errors() {
+            if metric.shows_increases() {
                 increased
                     .into_iter()
                     .for_each(|time| self.put_slots(row, index, slot_ns, time, State::Increase));

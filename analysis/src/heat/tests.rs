@@ -673,6 +673,35 @@ fn state(
 }
 
 #[test]
+fn wait_counter_of_a_lane_that_becomes_full_shows_only_that_the_lane_waited() {
+    let waits = |slot, port, rest: &str| {
+        let rest = format!(r#","port_vl_xmit_wait_ticks":{rest}"#);
+        line(SLOT + slot, port, "ok", &rest)
+    };
+    let full = r#"[65535,0],"saturated":["port_vl_xmit_wait_ticks"]"#;
+    let lines: Vec<_> = (0..5)
+        .flat_map(|slot| {
+            let two = if slot < 2 { "[7,0]" } else { full };
+            [waits(slot, 2, two), waits(slot, 3, "[0,0]")]
+        })
+        .collect();
+    let metric = "port_vl_xmit_wait_ticks".parse().unwrap();
+    let mut heat = HeatMap::by_element(&[metric], None, RowKind::Vl).unwrap();
+    lines
+        .iter()
+        .for_each(|line| heat.add(&Record::parse(line.as_bytes(), Type::Port).unwrap()));
+    let grid = heat.finish(RowKind::Vl).unwrap();
+    let zero = || state("value", Some(0.0), None);
+    let unknown = || state("unknown", None, None);
+    assert_eq!(
+        states(&grid, 0),
+        [zero(), state("increase", None, None), unknown(), unknown()],
+        "never 0"
+    );
+    assert_eq!(states(&grid, 1), vec![zero(); 4]);
+}
+
+#[test]
 fn sum_over_ports_that_lacks_a_port_is_no_value() {
     let level = |slot, port, rest: &str| {
         line(

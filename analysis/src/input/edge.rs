@@ -9,7 +9,7 @@
 
 use super::run::{DATA_COUNTERS, Run};
 use super::selection::Selection;
-use crate::rates::{LastReading, Slots};
+use crate::rates::{LastReading, Slots, saturated_from};
 use crate::record::{Interval, Port, Record, Value};
 
 /// Last readings of the counters of a port before each edge.
@@ -167,7 +167,7 @@ fn at_edge(
                 (value, record.is_saturated(name)),
             ] {
                 if is_saturated {
-                    fill(&mut at_edge, found);
+                    fill(&mut at_edge, found, name);
                 }
             }
             counters.push((*name, at_edge));
@@ -192,13 +192,13 @@ fn at_edge(
 }
 
 /// Sets those elements of an array to the max that are full (saturated) in a reading.
-fn fill(at_edge: &mut Value, reading: &Value) {
+fn fill(at_edge: &mut Value, reading: &Value, name: &str) {
     if let (Value::Many(elements), Value::Many(read)) = (at_edge, reading) {
-        let full = read.iter().max();
+        let full = saturated_from(name, read);
         for (element, _) in elements
             .iter_mut()
             .zip(read)
-            .filter(|(_, read)| Some(*read) == full)
+            .filter(|(_, read)| **read >= full)
         {
             *element = u64::MAX;
         }

@@ -466,7 +466,7 @@ impl Fold for Row {
         for time in partial.into_iter().filter_map(slots) {
             self.mark(time, |cell| cell.is_partial = true);
         }
-        if self.metric.counts_errors() {
+        if self.metric.shows_increases() {
             for time in increased.into_iter().filter_map(slots) {
                 self.mark(time, |cell| cell.has_increase = true);
             }

@@ -440,7 +440,7 @@ impl Fold for Samples {
                 partial,
                 mut increased,
             } = readings.add(port, &metric.metric, &self.slots);
-            increased.retain(|_| metric.metric.counts_errors());
+            increased.retain(|_| metric.metric.shows_increases());
             if rates.is_empty() {
                 let time = increased.first().copied().or_else(before).filter(is_near);
                 samples.extend(time.map(|time| Sample {

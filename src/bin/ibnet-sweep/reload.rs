@@ -37,7 +37,7 @@ pub(super) struct WorkerSetup {
 }
 
 /// Keys that may change while the sweep runs. Changes of all other keys need a restart.
-const CHANGEABLE: [&str; 17] = [
+const CHANGEABLE: [&str; 18] = [
     "assignments",
     "plan_server",
     "net",
@@ -45,6 +45,7 @@ const CHANGEABLE: [&str; 17] = [
     "interval",
     "groups",
     "force_groups",
+    "clear",
     "identity",
     "window",
     "peers",

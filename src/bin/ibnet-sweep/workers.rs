@@ -219,17 +219,22 @@ impl Work {
 
     /// Returns the settings of a worker's driver. The name and port of the HCA are set later.
     pub(super) fn settings(&self, share: &Share, config: &Config) -> DriverSettings {
+        let is_secondary = share.block.is_secondary();
         DriverSettings {
             sampler: share.block.host.clone(),
             ca: String::new(),
             ca_port: PortNum(0),
-            is_secondary: share.block.is_secondary(),
+            is_secondary,
             interval: config.interval,
             offset: config.interval.mul_f64(share.block.offset.unwrap_or(0.0)),
             aligned: true,
             sweeps: None,
             assignments_sha256: self.sha256.clone(),
-            engine: config.engine.clone(),
+            engine: if is_secondary {
+                config.engine.of_secondary()
+            } else {
+                config.engine.clone()
+            },
         }
     }
 }

@@ -1,5 +1,5 @@
 //! Performance management, class 0x04 (IBA vol. 1, 16.1): a request with the method Get reads the
-//! counters of a port.
+//! counters of a port, and one with the method Set clears them.
 //!
 //! The data of such a MAD is an *attribute*, such as PortCounters.
 //! [`attributes`](ibnet_record::attributes) declares the fields of those with counters. A test
@@ -12,6 +12,7 @@
 //! |---|---|
 //! | `bits` | the bits of a field in the octets of an attribute |
 //! | [`class_port_info`] | 0x01 ClassPortInfo: the capabilities of an agent, and redirection |
+//! | `clear` | clearing the counters by service level |
 //! | `sampling` | what ibnet reads of 0x10 PortSamplesControl |
 
 use ibnet_record::types::{PortNum, Tid};
@@ -21,10 +22,12 @@ use super::{MAD_LEN, Mad};
 
 mod bits;
 pub mod class_port_info;
+mod clear;
 mod sampling;
 
 pub use bits::Bits;
 pub use class_port_info::{CLASS_PORT_INFO, Capabilities};
+pub use clear::{Clear, Clearable};
 pub use sampling::Sampling;
 
 /// The management class.
@@ -65,14 +68,14 @@ impl Query {
             mad[DATA_OFFSET + PORT_SELECT_OCTET] = port.0;
         }
     }
+}
 
-    /// Returns the PortSelect of a reply if it differs from the port of the request.
-    pub(super) fn other_port(&self, mad: &Mad) -> Option<u8> {
-        let port = mad[DATA_OFFSET + PORT_SELECT_OCTET];
-        self.port
-            .is_some_and(|requested| requested.0 != port)
-            .then_some(port)
-    }
+/// Returns the PortSelect of a reply if it differs from the port of the request.
+pub(super) fn other_port(requested: Option<PortNum>, mad: &Mad) -> Option<u8> {
+    let port = mad[DATA_OFFSET + PORT_SELECT_OCTET];
+    requested
+        .is_some_and(|requested| requested.0 != port)
+        .then_some(port)
 }
 
 const _: () = assert!(HEADER_LEN <= DATA_OFFSET);

@@ -104,7 +104,7 @@ impl<T: Transport, C: Clock> DeviceClient<T, C> {
         let general = Target::general(lid, sl, pkey_index, timeout);
         match (query, self.redirect) {
             (Query::Smp(_) | Query::Directed(_), _) => Target::subnet_management(lid, timeout),
-            (Query::Pma(_), Some(redirect)) => {
+            (Query::Pma(_) | Query::Clear(_), Some(redirect)) => {
                 // Queue pair 0 in a redirection means queue pair 1.
                 let qp = if redirect.qp == 0 {
                     general.qp
@@ -191,8 +191,7 @@ impl<T: Transport, C: Clock> DeviceClient<T, C> {
 
     /// Returns the agent to which a reply redirects, or `None` after the first redirection.
     fn redirection(&self, query: &Query, status: MadStatus, mad: &Mad) -> Option<Redirect> {
-        let is_new =
-            status.is_redirect() && matches!(query, Query::Pma(_)) && self.redirect.is_none();
+        let is_new = status.is_redirect() && query.is_to_agent() && self.redirect.is_none();
         Redirect::parse(pma::data(mad)).filter(|_| is_new)
     }
 }

@@ -88,6 +88,12 @@ impl<T: Transport, C: Clock> Driver<T, C> {
                     &detail,
                 );
             }
+            Event::ClearRefused(device) => {
+                let port = self.first_ports[device];
+                let detail = "the device does not clear its counters by service level; they stop at their max";
+                self.log_identity(port, detail);
+                self.write_event(slot, EventName::ClearRefused, Some(port), detail);
+            }
             Event::SubnetManager(manager) => self.report_manager(slot, manager),
             Event::SubnetManagerGone(manager) => self.report_manager_gone(slot, manager),
             Event::MasterChange { from, to } => self.report_master_change(slot, from, to),
@@ -212,6 +218,8 @@ impl<T: Transport, C: Clock> Driver<T, C> {
             .into_iter()
             .flatten()
             .reduce(f64::max);
+        self.engine
+            .set_capacity(port, self.readings[port].capacity_gbps);
         let before = std::mem::replace(&mut identity.link, now.clone());
         // A value that becomes known is not a change.
         let rate = (now != before && before.data_gbps().is_some())

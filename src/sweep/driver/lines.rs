@@ -49,6 +49,12 @@ impl<T: Transport, C: Clock> Driver<T, C> {
                 .into_iter()
                 .map(str::to_owned)
                 .collect(),
+            clear: self
+                .settings
+                .engine
+                .cleared()
+                .map(|of| of.group().to_string())
+                .collect(),
             ports: self.ports.len(),
             mads_per_slot: Some(self.engine.mads_per_slot().round() as u64),
             assignments_sha256: self.settings.assignments_sha256.clone(),

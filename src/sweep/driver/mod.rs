@@ -232,7 +232,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
                     .map(|port| port.peer.as_ref().map(|(guid, port, _)| (*guid, *port))),
             );
         }
-        let columns = Columns::new(&settings.engine.groups);
+        let columns = Columns::new(&settings.engine.groups).with_totals(settings.engine.cleared());
         let mut locator = transport.locator();
         let first_location = locator();
         // The MAD thread must not start this thread, which would inherit its CPU affinity and
@@ -388,6 +388,18 @@ impl<T: Transport, C: Clock> Driver<T, C> {
     fn write_first_record(&mut self, at: WallTime) {
         self.has_started = true;
         self.write_start(at);
+        let cleared: Vec<_> = self
+            .settings
+            .engine
+            .cleared()
+            .map(|of| of.group().as_str())
+            .collect();
+        if !cleared.is_empty() {
+            let (groups, ports) = (cleared.join(" "), self.ports.len());
+            let detail = format!("{groups}: counters of {ports} ports are cleared by Set");
+            tracing::info!(groups, ports, "counters are cleared before they are full");
+            self.write_event(self.current_slot(), EventName::Clear, None, &detail);
+        }
     }
 
     /// Passes the newest location to the engine if another thread has read one since the transport

@@ -6,7 +6,9 @@ use ibnet_record::attributes::Group;
 use ibnet_record::types::{Guid, Lid, NodeKind, PortNum};
 
 use crate::mad::exchange::index_of_pkey;
+use crate::mad::pma::Clearable;
 use crate::sweep::cadence::Cadence;
+use crate::sweep::clearing::Clearing;
 use crate::sweep::group_list::GroupList;
 
 /// Settings of an engine.
@@ -29,6 +31,8 @@ pub struct Config {
     pub cadence: Cadence,
     /// Counter groups that are requested from every device, whatever capabilities it reports.
     pub force_groups: Vec<Group>,
+    /// Counters that are cleared, or `None`: all requests are Get.
+    pub clearing: Option<Clearing>,
     /// Service level of every MAD to an agent.
     pub sl: u8,
     /// Whether the service level to each device comes from the subnet manager's path record. `sl`
@@ -59,6 +63,7 @@ impl Default for Config {
             groups: GroupList::from(Group::DEFAULT),
             cadence: Cadence::EVERY_SLOT,
             force_groups: Vec::new(),
+            clearing: None,
             sl: 0,
             path_sl: false,
             identity_every: Duration::from_secs(60),
@@ -71,6 +76,29 @@ impl Default for Config {
 }
 
 impl Config {
+    /// Returns the settings of a second sampler of its ports. It does not clear counters, and does
+    /// not query those that the first sampler clears: when they decrease between two of its
+    /// readings, it cannot know by how much they had grown.
+    #[must_use]
+    pub fn of_secondary(&self) -> Self {
+        let is_kept = |group: Group| {
+            !Clearable::of(group).is_some_and(|of| self.cleared().any(|cleared| cleared == of))
+        };
+        let groups = self.groups.iter().copied();
+        Self {
+            groups: groups.filter(|group| is_kept(*group)).collect(),
+            cadence: self.cadence.only(|place| is_kept(self.groups[place])),
+            clearing: None,
+            ..self.clone()
+        }
+    }
+
+    /// Iterates over the counters that are cleared.
+    pub fn cleared(&self) -> impl Iterator<Item = Clearable> + '_ {
+        let of = self.clearing.iter().flat_map(|clearing| &clearing.of);
+        of.copied()
+    }
+
     /// Returns the index of a P_Key for an agent in the partition of `pkey`, like
     /// [`index_of_pkey`].
     pub(super) fn index_of_pkey(&self, pkey: u16) -> Option<u16> {

@@ -70,6 +70,8 @@ pub enum Event {
         /// The key.
         key: Key,
     },
+    /// A device did not clear its counters several times. It gets no more such requests.
+    ClearRefused(usize),
     /// A subnet manager is new, has another state or priority, or no longer answers.
     SubnetManager(SubnetManager),
     /// No port names this subnet manager any more.

@@ -42,6 +42,10 @@ impl Engine {
             // others.
             self.ready.push_back(transaction.device);
         }
+        if let Purpose::Clear { port, .. } = transaction.purpose {
+            self.ports[port as usize].slot.close_one();
+            self.settle_if_complete(port, at);
+        }
         self.skip_groups(transaction, at);
     }
 
@@ -116,6 +120,7 @@ impl Engine {
             Purpose::Probe { group } if device.groups.fail_probe(group, answers, now) => {
                 self.report_unsupported(index, group);
             }
+            Purpose::Clear { .. } => self.clear_failed(index, 1),
             Purpose::Identity => self.identity_failed(index, now),
             // A device that ignores one of these requests ignores all of them. The others are
             // skipped, so that they do not delay the counters.
@@ -160,6 +165,7 @@ impl Engine {
             progress.close_one();
             self.settle_if_complete(port, now);
         }
+        self.clear_not_sent(&transaction, now);
         if may_go_on {
             self.ready.push_back(index);
         }
@@ -196,6 +202,9 @@ impl Engine {
                 progress.send_error = Some(SendError::Errno(errno));
                 progress.close_one();
                 self.settle_if_complete(port, now);
+            }
+            if let Purpose::Clear { port, .. } = transaction.purpose {
+                self.close_clear(&transaction, port, now);
             }
             if may_go_on {
                 self.ready.push_back(index);

@@ -58,6 +58,7 @@
 //! | `path_queries` | path records of the subnet manager |
 //! | `subnet_managers` | SMInfo of the subnet managers |
 //! | `groups` | counter groups that a device has |
+//! | `clear` | clearing of counters after their reading |
 //! | `due` | the groups of a port that are requested in a slot |
 //! | `peers` | verification of the device at the other end of each cable |
 //! | `last_reads` | the last reply of each group |
@@ -92,6 +93,7 @@ use crate::mad::query::Query;
 use crate::mad::smp;
 use crate::time::Instant;
 
+mod clear;
 mod config;
 mod due;
 mod event;
@@ -281,6 +283,7 @@ impl Engine {
             }),
             unsupported: has.unsupported(),
             forced: has.forced(),
+            cleared: slot.cleared,
             cadence: &self.config.cadence,
             circumstances: self.circumstances(port as u32),
             // Replies of another device are not returned.
@@ -294,6 +297,11 @@ impl Engine {
                 },
             )
         }
+    }
+
+    /// Sets the data rate of a port's link in Gb/s. `None` means unknown.
+    pub fn set_capacity(&mut self, port: usize, gbps: Option<f64>) {
+        self.ports[port].capacity_gbps = gbps;
     }
 
     /// Returns the round trips of a device's performance management agent since the last
@@ -393,10 +401,14 @@ impl Engine {
         self.stop_requesting(now);
         if matches!(self.phase, Phase::Slot { .. }) {
             for transaction in self.inflight.waiting() {
-                if let Purpose::Counters { port, .. } = transaction.purpose {
-                    let progress = &mut self.ports[port as usize].slot;
-                    progress.cut_short = true;
-                    progress.close_one();
+                match transaction.purpose {
+                    Purpose::Counters { port, .. } => {
+                        let progress = &mut self.ports[port as usize].slot;
+                        progress.cut_short = true;
+                        progress.close_one();
+                    }
+                    Purpose::Clear { port, .. } => self.ports[port as usize].slot.close_one(),
+                    _ => {}
                 }
             }
             for port in 0..self.ports.len() as u32 {

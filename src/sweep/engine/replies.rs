@@ -10,7 +10,7 @@ use super::{Engine, Event, Key};
 use crate::mad::Mad;
 use crate::mad::header::MadStatus;
 use crate::mad::pma::{self, Capabilities, Data, Sampling};
-use crate::mad::query::{BadReply, Query};
+use crate::mad::query::BadReply;
 use crate::mad::sa::PathRecord;
 use crate::sweep::inflight::{PastTid, Purpose, Transaction};
 use crate::sweep::sample::Answer;
@@ -85,7 +85,7 @@ impl Engine {
     ) {
         let index = transaction.device;
         let rtt = now - transaction.sent;
-        let by_agent = matches!(transaction.query, Query::Pma(_));
+        let by_agent = transaction.query.is_to_agent();
         if by_agent {
             self.stats
                 .rtt
@@ -112,7 +112,7 @@ impl Engine {
         let data = answer.map(|()| pma::data(mad));
         match transaction.purpose {
             // The request is now sent to another agent.
-            Purpose::Counters { port, .. } if redirected => {
+            Purpose::Counters { port, .. } | Purpose::Clear { port, .. } if redirected => {
                 self.ports[port as usize].slot.add_round_trip(rtt);
                 if !self.is_requesting() {
                     self.drop_repeat(index, now);
@@ -121,6 +121,9 @@ impl Engine {
             _ if redirected => {}
             Purpose::Counters { port, group } => {
                 self.take_counters(transaction, (port, group), data, rtt, now);
+            }
+            Purpose::Clear { port, of, read } => {
+                self.take_clear(transaction, (port, of, read), data, rtt, now);
             }
             Purpose::Capabilities => self.take_capabilities(index, data),
             Purpose::Sampling => self.take_sampling(index, data),
@@ -248,6 +251,7 @@ impl Engine {
                     at: Some(now),
                     data: *data,
                 };
+                self.clear_after(transaction, (port, group), data);
             }
             // PortCounters are mandatory (IBA vol. 1, 16.1.3.5), so an agent that refuses them is
             // not ready yet.

@@ -40,9 +40,7 @@ impl Engine {
     /// Returns the next request to a device, or `None` if all requests were sent.
     pub(super) fn next_query(&mut self, index: u32, now: Instant) -> Option<(Query, Purpose)> {
         if let Some((query, purpose)) = self.devices[index as usize].progress.repeat.take() {
-            if let Purpose::Counters { port, .. } = purpose {
-                self.ports[port as usize].slot.mads += 1;
-            }
+            self.count_repeat(&query, purpose);
             return Some((query, purpose));
         }
         // In a slot, the checks of identity and capabilities come before the counters. All other
@@ -70,7 +68,7 @@ impl Engine {
             (Query::Smp(_) | Query::Directed(_), _) => {
                 Target::subnet_management(path.lid, config.grace)
             }
-            (Query::Pma(_), Some(redirect)) => {
+            (Query::Pma(_) | Query::Clear(_), Some(redirect)) => {
                 // Queue pair 0 in a redirection means queue pair 1.
                 let qp = if redirect.qp == 0 {
                     general.qp
@@ -171,17 +169,19 @@ impl Engine {
         }
     }
 
-    /// Drops the request that a redirection repeats. Its port is settled with the replies received
-    /// so far.
+    /// Drops the request that a redirection repeats, or a request to clear counters. Its port is
+    /// settled with the replies received so far.
     pub(super) fn drop_repeat(&mut self, index: u32, now: Instant) {
-        if let Some((_, Purpose::Counters { port, .. })) =
-            self.devices[index as usize].progress.repeat.take()
-        {
-            let progress = &mut self.ports[port as usize].slot;
-            progress.close_one();
-            progress.cut_short = true;
-            self.settle_if_complete(port, now);
-        }
+        let dropped = self.devices[index as usize].progress.repeat.take();
+        let (port, cuts_short) = match dropped {
+            Some((_, Purpose::Counters { port, .. })) => (port, true),
+            Some((_, Purpose::Clear { port, .. })) => (port, false),
+            _ => return,
+        };
+        let progress = &mut self.ports[port as usize].slot;
+        progress.close_one();
+        progress.cut_short |= cuts_short;
+        self.settle_if_complete(port, now);
     }
 
     /// Returns whether the next request to a device may be an SMP. The step of the next due check

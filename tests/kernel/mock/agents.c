@@ -87,6 +87,27 @@ static bool has_counters(const struct mock_node *node, u16 id)
 	}
 }
 
+#define SL_XMIT			0x36	/* PortXmitDataSL; the next one is PortRcvDataSL */
+#define SLS			16
+
+/* What each counter by service level had counted when it was cleared, of the LIDs and ports below 32 */
+static u64 cleared[2][32][32][SLS];
+
+/* Writes the counters by service level. They stop when all bits are one. */
+static void levels(const struct mock_node *node, u8 port, u16 id, u16 select, u8 *data)
+{
+	u64 *before, now;
+	u32 sl;
+
+	for (sl = 0; sl < SLS; sl++) {
+		before = &cleared[id - SL_XMIT][node->lid % 32][port % 32][sl];
+		now = (u64)noise(node->guid, port, id, 4 + 4 * sl) + faults.step;
+		if (select >> sl & 1)
+			*before = now;
+		put_unaligned_be32(min_t(u64, now - *before, U32_MAX), data + 4 + 4 * sl);
+	}
+}
+
 static void counters(const struct mock_node *node, u16 dlid, u8 port, u16 id, u8 *data)
 {
 	static s64 moved;
@@ -106,7 +127,14 @@ static void counters(const struct mock_node *node, u16 dlid, u8 port, u16 id, u8
 				   (hits(faults.moving, dlid) ? moved : 0), data + at);
 }
 
-static void perform(const struct mock_node *node, u16 dlid, u8 *mad)
+/* Whether a request clears counters by service level. No other Set is answered. */
+static bool clears(const u8 *mad)
+{
+	return mad[3] == METHOD_SET && mad[1] == IB_MGMT_CLASS_PERF_MGMT &&
+	       (attribute(mad) == SL_XMIT || attribute(mad) == SL_XMIT + 1);
+}
+
+static void perform(const struct mock_node *node, u16 dlid, bool clear, u8 *mad)
 {
 	u8 *data = mad + DATA_AT;
 	u16 id = attribute(mad);
@@ -124,7 +152,12 @@ static void perform(const struct mock_node *node, u16 dlid, u8 *mad)
 	} else if (!data[1] || data[1] > node->ports) {
 		status(mad, STATUS_INVALID);
 	} else {
+		u16 select = clear ? get_unaligned_be16(data + 2) : 0;
+
 		counters(node, dlid, data[1], id, data);
+		if (id == SL_XMIT || id == SL_XMIT + 1)
+			levels(node, data[1], id, select, data);
+		statistics.cleared += clear;
 	}
 }
 
@@ -313,18 +346,18 @@ bool answer(struct mock_hca *hca, u16 dlid, struct packet *packet)
 {
 	const struct mock_node *node = fabric_by_lid(dlid);
 	u8 *mad = packet->mad, in_port;
-	bool by_lid;
+	bool by_lid, clear = clears(mad);
 
 	if (mad[1] == IB_MGMT_CLASS_SUBN_ADM)
 		return dlid == sm_lid && node && node->manages && administer(hca, packet);
-	if (mad[3] != METHOD_GET)
+	if (mad[3] != METHOD_GET && !clear)
 		return false;
 	mad[3] = METHOD_GET_RESP;
 	switch (mad[1]) {
 	case IB_MGMT_CLASS_PERF_MGMT:
 		if (!node)
 			return false;
-		perform(node, dlid, mad);
+		perform(node, dlid, clear, mad);
 		return true;
 	case IB_MGMT_CLASS_SUBN_LID_ROUTED:
 		if (!node)

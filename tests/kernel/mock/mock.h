@@ -167,7 +167,7 @@ struct faults {
 	uint classes;		/* bit n: the faults apply to class n */
 	unsigned long moving[BITS_TO_LONGS(LIDS)];
 	int trend;		/* added to the traffic counters of `moving` at each reply */
-	ulong step;		/* added to the 64-bit traffic counters */
+	ulong step;		/* added to the 64-bit traffic counters and those by service level */
 	uint path_sl;		/* SL in path records */
 	uint refuse_inform;	/* status of the answers to InformInfo */
 	uint ignore_responses;	/* number of ReportResps that are lost */
@@ -180,6 +180,7 @@ struct statistics {
 	ulong peak[CLASSES];	/* most replies that were delayed at once */
 	ulong dropped, duplicated, failed, mismatched, redirected, overrun;
 	ulong directed;		/* requests by the LID of a switch, and from there by port */
+	ulong cleared;		/* requests that cleared counters */
 	ulong informs;		/* requests for a subscription */
 	ulong withdrawals;	/* requests to end a subscription */
 	ulong subscriptions;	/* that exist now */

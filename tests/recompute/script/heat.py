@@ -18,6 +18,8 @@ UNITS = {"xmit_gbps": "Gb/s", "rcv_gbps": "Gb/s", "rtt_ns": "ns", "rtt_mean_ns":
 )
 # The counters of the metric `errors`.
 ERRORS = [name for name in ALL_ERRORS if name not in PARTS]
+# The largest values of counters that can be cleared.
+FULL = dict.fromkeys(("port_xmit_data_sl_bytes", "port_rcv_data_sl_bytes"), 4 * (2**32 - 1))
 # States without a value of a port in a bin, and of a row of several ports: the first one wins.
 OF_PORT = ["no_answer", "down", "increase", "unknown"]
 OF_ROW = ["increase", "unknown", "no_answer", "down"]
@@ -54,10 +56,11 @@ class Metric:
                 if self.index is None:
                     values[name] = found, is_saturated
                 continue
-            # All bits of a saturated element are set: it is the largest one.
-            limit = max(found) if is_saturated else None
+            # All bits of a saturated element are set: it is the largest one. Of totals of counters that
+            # were cleared, each one above the max of the counter may be saturated.
+            limit = min(max(found), FULL.get(name, max(found))) if is_saturated else float("inf")
             chosen = range(len(found)) if self.index is None else [self.index]
-            values |= {f"{name}[{i}]": (found[i], found[i] == limit) for i in chosen}
+            values |= {f"{name}[{i}]": (found[i], found[i] >= limit) for i in chosen}
         return values
 
 
@@ -189,7 +192,8 @@ class Rates:
                 start, end = max(one[0], low), min(r["ts"], high)
                 if start < end:
                     self.has_counter = True
-                    is_known = not one[3] and not is_saturated
+                    # Only a counter that was cleared grows after it was saturated.
+                    is_known = (not one[3] or value > one[2]) and not is_saturated
                     is_decrease = value < one[2] and end == r["ts"]
                     has_decreased |= is_decrease and is_known
                     pair = (one[0], one[2]), (r["ts"], value)
@@ -204,7 +208,7 @@ class Rates:
             increases = {}
         self.rated += increases
         self.lacking += unknown
-        if set(self.metric.counters) & set(ALL_ERRORS):
+        if set(self.metric.counters) & {*ALL_ERRORS, "port_vl_xmit_wait_ticks"}:
             yield from ((self.metric, *time, "increase", None) for time, increase in unknown.items() if increase > 0)
         for (start, end), increase in increases.items():
             rate = increase * SECOND / (end - start)

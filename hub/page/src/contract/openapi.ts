@@ -513,6 +513,10 @@ export interface PortRecord {
    */
   identity: string;
   /**
+   * With `clear`, max number of bytes that the counters of each service level lack from now on in each direction, because ibnet cleared them after this reading. Null if none was cleared, or if the agent did not confirm it. Unit: bytes
+   */
+  clear_lost_bytes: number | null;
+  /**
    * Time between the two readings from which the rates are computed; null if there is no rate. Unit: ns
    */
   dt_ns: number | null;

@@ -21,6 +21,7 @@ use super::simulation;
 use super::watch::Reader;
 use super::workers::Work;
 
+mod clear;
 mod devices;
 #[cfg(feature = "umad")]
 mod hca;
@@ -80,12 +81,12 @@ pub(super) fn run(args: &Args) -> Result<u8, Failure> {
             remedy,
         )?;
     }
-    if config.traps {
-        let what = "on: InformInfo (Set) and ReportResp go to the subnet manager, all other MADs are Get; not tested here";
-        report.line(Verdict::Ok, "traps", what, None)?;
+    let traps = if config.traps {
+        "on: InformInfo (Set) and ReportResp go to the subnet manager; not tested here"
     } else {
-        report.line(Verdict::Ok, "traps", "off: all MADs are Get", None)?;
-    }
+        "off: the subnet manager gets only Get requests"
+    };
+    report.line(Verdict::Ok, "traps", traps, None)?;
     let work = report.step(
         "assignments",
         Work::load(&config, &mut Reader::default()).and_then(Work::present),
@@ -107,6 +108,7 @@ pub(super) fn run(args: &Args) -> Result<u8, Failure> {
         }
     };
     let shares = work.map(|work| work.shares(&config)).unwrap_or_default();
+    clear::report(&mut report, &config, &shares)?;
     if let Some(fabric) = fabric {
         report.line(Verdict::Ok, "HCA", "simulated: none is needed", None)?;
         for share in &shares {

@@ -1,15 +1,18 @@
 //! The performance management agent of a simulated device, which turns the MAD of a request into
 //! the MAD of the reply.
 
+use std::slice;
+
 use ibnet_record::attributes::sampling::PORT_SAMPLES_CONTROL;
 use ibnet_record::attributes::{Attribute, Field, Group};
 use ibnet_record::types::NodeKind;
 
-use crate::mad::header::{Header, METHOD_GET, METHOD_GET_RESP, MadStatus};
+use super::traffic::LEVELS;
+use crate::mad::header::{Header, METHOD_GET, METHOD_GET_RESP, METHOD_SET, MadStatus};
 use crate::mad::pma::class_port_info::Redirect;
 use crate::mad::pma::{
-    Bits, CLASS_PERF_MGT, CLASS_PORT_INFO, CLASS_VERSION, Capabilities, Data, Sampling, data,
-    data_mut,
+    Bits, CLASS_PERF_MGT, CLASS_PORT_INFO, CLASS_VERSION, Capabilities, Clearable, Data, Sampling,
+    data, data_mut,
 };
 use crate::mad::{MAD_LEN, Mad};
 
@@ -26,12 +29,28 @@ pub struct Counters {
     pub rcv_packets: u64,
     /// Ticks in which data could not be sent because there were no credits.
     pub xmit_wait: u64,
+    /// Transmitted words by service level.
+    pub xmit_sl_words: [u64; LEVELS],
+    /// Received words by service level.
+    pub rcv_sl_words: [u64; LEVELS],
+    /// Ticks by virtual lane.
+    pub vl_wait: [u64; LEVELS],
     /// Symbol errors.
     pub symbol_errors: u64,
 }
 
-/// Function that returns the value of a field.
-type Source = fn(&Counters) -> u64;
+impl Counters {
+    /// Returns the words by service level that a request can clear.
+    pub fn by_sl(&mut self, of: Clearable) -> &mut [u64; LEVELS] {
+        match of {
+            Clearable::XmtSl => &mut self.xmit_sl_words,
+            Clearable::RcvSl => &mut self.rcv_sl_words,
+        }
+    }
+}
+
+/// Function that returns the values of a field: one, or those of an array.
+type Source = fn(&Counters) -> &[u64];
 
 /// The attributes of simulated agents, with the source of each field.
 #[derive(Debug)]
@@ -59,15 +78,17 @@ impl Default for Encoder {
 
 fn source(field: &Field) -> Option<Source> {
     Some(match field.name {
-        "PortXmitData" => |counters| counters.xmit_words,
-        "PortRcvData" => |counters| counters.rcv_words,
-        "PortXmitPkts" | "PortUnicastXmitPkts" => |counters| counters.xmit_packets,
-        "PortRcvPkts" | "PortUnicastRcvPkts" => |counters| counters.rcv_packets,
-        // All traffic uses SL 0 and VL 0, so only the first value of an array is set.
-        "XmtDataSL" => |counters| counters.xmit_words,
-        "RcvDataSL" => |counters| counters.rcv_words,
-        "PortXmitWait" | "PortVLXmitWait" => |counters| counters.xmit_wait,
-        "SymbolErrorCounter" => |counters| counters.symbol_errors,
+        "PortXmitData" => |counters| slice::from_ref(&counters.xmit_words),
+        "PortRcvData" => |counters| slice::from_ref(&counters.rcv_words),
+        "PortXmitPkts" | "PortUnicastXmitPkts" => {
+            |counters| slice::from_ref(&counters.xmit_packets)
+        }
+        "PortRcvPkts" | "PortUnicastRcvPkts" => |counters| slice::from_ref(&counters.rcv_packets),
+        "XmtDataSL" => |counters| &counters.xmit_sl_words,
+        "RcvDataSL" => |counters| &counters.rcv_sl_words,
+        "PortXmitWait" => |counters| slice::from_ref(&counters.xmit_wait),
+        "PortVLXmitWait" => |counters| &counters.vl_wait,
+        "SymbolErrorCounter" => |counters| slice::from_ref(&counters.symbol_errors),
         _ => return None,
     })
 }
@@ -83,7 +104,7 @@ pub fn redirect(request: &Mad, to: Redirect) -> Option<Mad> {
     }
     .emit(&mut reply);
     to.emit(data_mut(&mut reply));
-    (header.method == METHOD_GET).then_some(reply)
+    matches!(header.method, METHOD_GET | METHOD_SET).then_some(reply)
 }
 
 /// Returns whether an agent has an attribute.
@@ -96,8 +117,22 @@ fn has(attribute: &Attribute, capabilities: Capabilities) -> bool {
     group.is_some_and(|group| capabilities.support(group, NodeKind::Switch))
 }
 
+/// Returns the counters, the port and the service levels (one bit each) that a request clears.
+pub fn clears(request: &Mad) -> Option<(Clearable, u8, u16)> {
+    let header = Header::parse(request);
+    let of = Clearable::ALL
+        .into_iter()
+        .find(|of| of.attribute().id == header.attribute)?;
+    let raw = |name| Some(of.attribute().field(name)?.raw(data(request), 0));
+    let (port, select) = (raw("PortSelect")? as u8, raw("CounterSelect")? as u16);
+    (header.method == METHOD_SET).then_some((of, port, select))
+}
+
 /// Answers a request of performance management. Returns `None` for another class, version or
 /// method, because a real device has no agent for it and does not answer.
+///
+/// The only valid requests with the method Set are those that [clear](clears) counters. They are
+/// answered like a Get, with the counters after the clearing, which the caller performs.
 ///
 /// `agent` has the capabilities and the Tick of the agent. `counters` returns the counters of a
 /// port, or `None` if the agent has no such port.
@@ -108,9 +143,8 @@ pub fn answer(
     counters: impl FnOnce(u8) -> Option<Counters>,
 ) -> Option<Mad> {
     let header = Header::parse(request);
-    if (header.class, header.class_version, header.method)
-        != (CLASS_PERF_MGT, CLASS_VERSION, METHOD_GET)
-    {
+    let is_request = header.method == METHOD_GET || clears(request).is_some();
+    if (header.class, header.class_version, is_request) != (CLASS_PERF_MGT, CLASS_VERSION, true) {
         return None;
     }
     let mut reply = [0; MAD_LEN];
@@ -171,7 +205,9 @@ fn body(
         .iter()
         .filter(|(field, _)| capabilities.have(field.needs))
     {
-        field.set_raw(&mut data, 0, source(&counters));
+        for (index, value) in (0..).zip(source(&counters)) {
+            field.set_raw(&mut data, index, *value);
+        }
     }
     (MadStatus::OK, data)
 }

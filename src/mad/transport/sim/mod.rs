@@ -23,14 +23,14 @@ use ibnet_record::types::{Lid, NodeKind, PortNum};
 
 use self::agent::{Counters, Encoder};
 pub use self::client::{Client, SimTransport};
-use self::traffic::Traffic;
+use self::traffic::{LEVELS, Sent, Traffic};
 use crate::mad::Mad;
 use crate::mad::directed::CLASS_SUBN_DIRECTED_ROUTE;
 use crate::mad::exchange::Target;
 use crate::mad::header::Header;
 use crate::mad::inform::{self, Trap};
 use crate::mad::pma::class_port_info::Redirect;
-use crate::mad::pma::{CLASS_PERF_MGT, Capabilities};
+use crate::mad::pma::{CLASS_PERF_MGT, Capabilities, Clearable};
 use crate::mad::sa::CLASS_SUBN_ADM;
 use crate::mad::sm_info::{SmInfo, SmState};
 use crate::mad::smp::{CLASS_SUBN_LID_ROUTED, PortInfo};
@@ -101,6 +101,8 @@ pub struct SimFabric {
     links: BTreeMap<(DeviceId, PortNum), PortInfo>,
     /// Cables that differ from the net file: the other end of a port, if it has one.
     cables: BTreeMap<(DeviceId, PortNum), Option<(DeviceId, PortNum)>>,
+    /// Words that a port had counted when its counters were cleared, by service level.
+    cleared: BTreeMap<(DeviceId, PortNum, Clearable), [u64; LEVELS]>,
     /// The device on which the master subnet manager runs.
     manager: Option<DeviceId>,
     /// Traps to which the subnet manager has a subscriber.
@@ -177,6 +179,7 @@ impl SimFabric {
             agents,
             links: BTreeMap::new(),
             cables: BTreeMap::new(),
+            cleared: BTreeMap::new(),
             manager,
             managers,
             subscribed: BTreeSet::new(),
@@ -354,6 +357,7 @@ impl SimFabric {
         let half = self.options.flight / 2;
         let served = agent.busy_until.max(now + half) + agent.service.mul_f64(jitter);
         agent.busy_until = served;
+        self.clear(id, request, served);
         let reply = if self.manager == Some(id) {
             self.subscribe(request)
         } else {
@@ -385,14 +389,45 @@ impl SimFabric {
                     &self.encoder,
                     (agent.capabilities, agent.tick),
                     request,
-                    |port| self.counters(id, PortNum(port), at),
+                    |port| self.since_clearing(id, PortNum(port), at),
                 ),
             },
             _ => None,
         }
     }
 
-    /// Returns the counters of a port at any instant, or `None` if the device has no such port.
+    /// Clears the counters that a request selects.
+    fn clear(&mut self, id: DeviceId, request: &Mad, at: Instant) {
+        let agent = &self.agents[id.0 as usize];
+        let Some((of, port, select)) = agent::clears(request) else {
+            return;
+        };
+        let is_accepted = !agent.drops.contains(&of.attribute().id) && agent.redirect.is_none();
+        let counters = self.counters(id, PortNum(port), at).filter(|_| is_accepted);
+        if let Some(mut counters) = counters {
+            let cleared = self.cleared.entry((id, PortNum(port), of)).or_default();
+            for (sl, words) in counters.by_sl(of).iter().enumerate() {
+                if select & 1 << sl != 0 {
+                    cleared[sl] = *words;
+                }
+            }
+        }
+    }
+
+    /// Returns the counters that an agent reports: those by service level count since their last
+    /// clearing.
+    fn since_clearing(&self, id: DeviceId, port: PortNum, at: Instant) -> Option<Counters> {
+        let mut counters = self.counters(id, port, at)?;
+        for of in Clearable::ALL {
+            let cleared = self.cleared.get(&(id, port, of)).into_iter().flatten();
+            for (words, cleared) in counters.by_sl(of).iter_mut().zip(cleared) {
+                *words -= cleared;
+            }
+        }
+        Some(counters)
+    }
+
+    /// Returns the counters of a port at any instant, as if they were never cleared, or `None` if the device has no such port.
     pub fn counters(&self, id: DeviceId, port: PortNum, at: Instant) -> Option<Counters> {
         let device = self.fabric.device(id);
         let port = device.port(port)?;
@@ -404,7 +439,14 @@ impl SimFabric {
         let back = peer
             .map(|(peer, port)| self.traffic.sent(peer, port, at))
             .unwrap_or_default();
+        let words = |sent: Sent| {
+            sent.by_sl
+                .map(|(packets, _)| packets * traffic::PACKET_OCTETS / 4)
+        };
         Some(Counters {
+            xmit_sl_words: words(out),
+            rcv_sl_words: words(back),
+            vl_wait: out.by_sl.map(|(_, waited)| self.ticks(id, port, waited)),
             xmit_words: out.packets * traffic::PACKET_OCTETS / 4,
             rcv_words: back.packets * traffic::PACKET_OCTETS / 4,
             xmit_packets: out.packets,

@@ -14,7 +14,8 @@
 //!    the full link do wait, because in InfiniBand they run out of credits: their data queues up,
 //!    from the full link back to the HCAs. A waiting port counts PortXmitWait for the time in
 //!    which it had data to send and sent nothing.
-//! 5. The same fabric and the same seed give the same counters.
+//! 5. Flows to every fourth device use service level 1 and virtual lane 1, all others use 0.
+//! 6. The same fabric and the same seed give the same counters.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -56,7 +57,12 @@ pub struct Sent {
     pub packets: u64,
     /// Time in which the port had data to send and sent nothing.
     pub waited: Duration,
+    /// Both for each service level.
+    pub by_sl: [(u64, Duration); LEVELS],
 }
+
+/// Number of service levels with traffic.
+pub const LEVELS: usize = 2;
 
 /// A stream of packets between two HCAs.
 #[derive(Clone, Copy, Debug)]
@@ -138,9 +144,13 @@ impl Traffic {
         let now = self.end.map_or(now, |end| end.min(now));
         let mut sent = Sent::default();
         for (flow, wait_millionths) in self.egress.get(&(device, port)).into_iter().flatten() {
+            let (_, receiver) = self.ends[*flow as usize];
             let flow = &self.flows[*flow as usize];
-            sent.packets += flow.packets(now);
-            sent.waited += Duration::from_nanos(flow.on_time(now) / 1_000_000 * wait_millionths);
+            let packets = flow.packets(now);
+            let waited = Duration::from_nanos(flow.on_time(now) / 1_000_000 * wait_millionths);
+            let (of_sl, sl_waited) = &mut sent.by_sl[usize::from(receiver.0 % 4 == 0)];
+            (sent.packets, *of_sl) = (sent.packets + packets, *of_sl + packets);
+            (sent.waited, *sl_waited) = (sent.waited + waited, *sl_waited + waited);
         }
         sent
     }

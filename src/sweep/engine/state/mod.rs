@@ -29,8 +29,10 @@ pub(super) use self::reachability::Reachability;
 use super::DevicePlan;
 use super::groups::Groups;
 use crate::mad::header::MadStatus;
+use crate::mad::pma::Clearable;
 use crate::mad::smp::PortInfo;
 use crate::sweep::cadence::{Cadence, Circumstances};
+use crate::sweep::clearing::Cleared;
 use crate::sweep::group_list::GroupList;
 use crate::sweep::stats::{Durations, durations};
 use crate::time::Instant;
@@ -63,6 +65,8 @@ pub(super) struct Device {
     pub(super) service: ServiceTimes,
     /// Keys that the device requires, as far as they were reported.
     pub(super) keys: KeyEvents,
+    /// Consecutive requests to clear counters that failed.
+    pub(super) clears_failed: u8,
 }
 
 impl Device {
@@ -80,6 +84,7 @@ impl Device {
             reachability: Reachability::default(),
             service: ServiceTimes::default(),
             keys: KeyEvents::default(),
+            clears_failed: 0,
         }
     }
 
@@ -110,6 +115,7 @@ impl Device {
         self.identity.discard_learned();
         self.links.discard_learned();
         self.path.redirect = None;
+        self.clears_failed = 0;
         self.progress.repeat = None;
         self.generation = self.generation.wrapping_add(1);
     }
@@ -181,6 +187,8 @@ pub(super) struct PortState {
     pub(super) link: Option<PortInfo>,
     /// Whether the error correction is a Reed-Solomon code. `None` if unknown.
     pub(super) rs_fec: Option<bool>,
+    /// Data rate of the link in Gb/s, if it is known from PortInfo.
+    pub(super) capacity_gbps: Option<f64>,
     pub(super) slot: PortProgress,
 }
 
@@ -191,6 +199,7 @@ impl PortState {
             num,
             link: None,
             rs_fec: None,
+            capacity_gbps: None,
             slot: PortProgress::default(),
         }
     }
@@ -213,6 +222,8 @@ pub(super) struct PortProgress {
     pub(super) mad_status: Option<MadStatus>,
     /// Whether PortInfo of the port was requested in this slot.
     pub(super) link_read: bool,
+    /// Counters that were cleared after their reading, by the index of [`Clearable::ALL`].
+    pub(super) cleared: [Option<Cleared>; Clearable::ALL.len()],
     /// Number of requests that may still be answered.
     pub(super) open: u8,
     /// Whether no more requests will be sent for this port.

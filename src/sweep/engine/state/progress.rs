@@ -11,7 +11,8 @@ pub(in crate::sweep::engine) struct Progress {
     pub(in crate::sweep::engine) step: u32,
     /// Number of passes over the checks that are left, including the current one.
     pub(in crate::sweep::engine) passes: u8,
-    /// Request that is sent again, to the agent that a redirection names.
+    /// Request that is sent next, out of turn: again to the agent that a redirection names, or to
+    /// clear counters.
     pub(in crate::sweep::engine) repeat: Option<(Query, Purpose)>,
     /// Whether the device was counted as discovered.
     pub(in crate::sweep::engine) discovered: bool,

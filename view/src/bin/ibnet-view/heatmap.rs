@@ -121,7 +121,7 @@ const EXAMPLES: &str = "\
 Striped: the port did not answer. Dark grey: its link is down. Grey: the value is not
 known (after a gap or a reset, or the device lacks the counter). White: there is no
 record. Dots: at least this value, because a port or a counter of the sum has none.
-Orange: errors increased at an unknown time. Mean, largest value and shares of these cells are printed on standard error.
+Orange: errors or waits of a virtual lane increased, but the rate is unknown. Mean, largest value and shares of these cells are printed on standard error.
 
 Examples:
   ibnet-view heatmap 'lines/*.jsonl' -o heat.png

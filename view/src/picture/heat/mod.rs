@@ -367,7 +367,7 @@ impl HeatPicture {
             ("no record", Cell::NoRecord, true),
             ("at least this value", at_least, has(at_least)),
             (
-                "increase, time unknown",
+                "increase, rate unknown",
                 Cell::Increase,
                 has(Cell::Increase),
             ),

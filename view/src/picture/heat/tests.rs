@@ -308,7 +308,7 @@ fn lower_bounds_and_increases_are_marked() {
     let text = svg(&picture);
     for expected in [
         ">at least this value<",
-        ">increase, time unknown<",
+        ">increase, rate unknown<",
         "xmit_gbps, without 1 port that does not have it, 33.3 % are lower bounds",
     ] {
         assert!(text.contains(expected), "{expected} is not in {text}");
