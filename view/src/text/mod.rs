@@ -7,6 +7,7 @@ pub mod job;
 pub mod jobs;
 pub mod latency;
 pub mod links;
+pub mod matrix;
 pub mod prevalence;
 pub mod sharing;
 pub mod sweeps;

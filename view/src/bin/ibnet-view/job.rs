@@ -13,6 +13,7 @@ use ibnet_analysis::job::run::JobRun;
 use ibnet_analysis::when::{self, Zone};
 use ibnet_record::types::Printable;
 use ibnet_view::draw::{self, render};
+use ibnet_view::picture::matrix::MatrixPicture;
 use ibnet_view::picture::timeline::Timeline;
 use ibnet_view::{document, picture, text};
 
@@ -45,8 +46,11 @@ pub(crate) struct Args {
     source: JobSource,
     /// Forwarding tables: output of dump_fts, or ibdiagnet2.fdbs. With them, the shares of the jobs
     /// on all links are estimated; without them, they are bounded on the links of leaf switches
-    #[arg(long, value_name = "FILE|-", requires = "slurm", conflicts_with_all = ["nodes", "all"])]
+    #[arg(long, value_name = "FILE|-", conflicts_with_all = ["all", "groups"])]
     routes: Option<PathBuf>,
+    /// Who sent to whom: an estimate of the bytes between each pair of hosts, with bounds
+    #[arg(long, requires = "routes", conflicts_with_all = ["compare", "host_metrics"])]
+    matrix: bool,
     /// Compare with another run: the ID of a job, or a job name for its newest runs. Repeatable
     #[arg(long, value_name = "JOBID|NAME", requires = "slurm", conflicts_with_all = ["nodes", "all"])]
     compare: Vec<String>,
@@ -153,9 +157,10 @@ fn run_one(args: &Args) -> Result<(), Failure> {
             });
             (run, Some(others))
         }
+        // The hosts of unknown jobs can exchange data with these nodes.
         None => (
             JobRun::new("", args.nodes.as_deref().unwrap_or_default(), None, None)?,
-            None,
+            routes.as_ref().map(|_| Vec::new()),
         ),
     };
     let before = runs_to_compare(args, &inputs, &found, others.as_deref().unwrap_or_default())?;
@@ -166,6 +171,9 @@ fn run_one(args: &Args) -> Result<(), Failure> {
     let time_range = common::time_range(summary)?;
     if job.nodes.is_empty() {
         return Err(selection::no_port_of(&Printable(&run.nodes).to_string()).into());
+    }
+    if args.matrix {
+        return write_matrix(args, &one, &time_range);
     }
     let mut compared = Vec::new();
     for (run, others) in before {
@@ -185,11 +193,8 @@ fn run_one(args: &Args) -> Result<(), Failure> {
         return document.write(common::span(summary)?, &rows, args.output.as_deref());
     }
     if let Some(path) = &args.output {
-        let title = match &args.slurm {
-            Some(id) => format!("Job {} on {}", Printable(id), Printable(&run.nodes)),
-            None => format!("Traffic of {}", Printable(&run.nodes)),
-        };
-        let picture = picture::job::of_job(job, &title, &zone).trimmed(common::span(summary)?);
+        let picture =
+            picture::job::of_job(job, &title(args, run), &zone).trimmed(common::span(summary)?);
         let picture = host_metrics::below(
             &args.host_metrics,
             picture,
@@ -213,6 +218,30 @@ fn run_one(args: &Args) -> Result<(), Failure> {
         "{time_range}{}",
         report.trim_end()
     ))?)
+}
+
+fn write_matrix(args: &Args, one: &Evaluated, time_range: &str) -> Result<(), Failure> {
+    let matrix = one.matrix.as_ref().ok_or(Failure::TooManyPairs)?;
+    let output = args.output.as_deref();
+    if let Format::Document(document) = args.format {
+        return document.write(common::span(&one.summary)?, &matrix.cells, output);
+    }
+    if let Some((path, format)) = output.zip(format::of_picture(output)?) {
+        let picture = MatrixPicture::new(matrix, &title(args, &one.run), time_range.trim_end());
+        format::write(&render(&picture, format)?, Some(path))?;
+    }
+    let report = text::matrix::report(matrix);
+    Ok(cli::print_line(&format!(
+        "{time_range}{}",
+        report.trim_end()
+    ))?)
+}
+
+fn title(args: &Args, run: &JobRun) -> String {
+    match &args.slurm {
+        Some(id) => format!("Job {} on {}", Printable(id), Printable(&run.nodes)),
+        None => format!("Traffic of {}", Printable(&run.nodes)),
+    }
 }
 
 /// Returns the runs of `--compare`, each with the other jobs of its time. An argument that is not a

@@ -9,7 +9,7 @@ use ibnet_analysis::job::Job;
 use ibnet_analysis::job::all::JobList;
 use ibnet_analysis::job::row::JobRow;
 use ibnet_analysis::job::run::JobRun;
-use ibnet_analysis::job::sharing::{Shares, Sharing, equal_bins};
+use ibnet_analysis::job::sharing::{Matrix, Shares, Sharing, equal_bins};
 use ibnet_analysis::ports::Ports;
 use ibnet_analysis::routes::Routes;
 use ibnet_analysis::trees::{Limits, Trees};
@@ -25,6 +25,8 @@ pub(crate) struct Evaluated {
     pub(crate) job: Job,
     /// `None` if only nodes were given.
     pub(crate) sharing: Option<Sharing>,
+    /// `None` without routes.
+    pub(crate) matrix: Option<Matrix>,
     pub(crate) summary: ReadSummary,
 }
 
@@ -50,7 +52,7 @@ pub(crate) fn evaluate(
     let ((ports, devices), summary) = common::read(&inputs, &empty)?;
     let ports = ports.finish();
     let job = Job::of(&ports, &run.hosts);
-    let sharing = others.map(|others| {
+    let shared = others.map(|others| {
         let is_other = |other: &&JobRun| (&other.id, other.from) != (&run.id, run.from);
         let all: Vec<JobRun> = [&run]
             .into_iter()
@@ -59,12 +61,18 @@ pub(crate) fn evaluate(
             .collect();
         let ports = equal_bins(&ports);
         let trees = Trees::find(&ports, &devices, Limits::default());
-        Shares::of(&ports, &JobList::new(&all), routes).for_job(0, &run.hosts, &trees)
+        let shares = Shares::of(&ports, &JobList::new(&all), routes);
+        (
+            shares.for_job(0, &run.hosts, &trees),
+            shares.matrix(&run.hosts),
+        )
     });
+    let (sharing, matrix) = shared.unzip();
     Ok(Evaluated {
         run,
         job,
         sharing,
+        matrix: matrix.flatten(),
         summary,
     })
 }
