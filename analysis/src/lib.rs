@@ -18,6 +18,7 @@
 //! | [`trees`] | congestion trees: which port makes which other ports wait |
 //! | [`map`] | the topology in the records |
 //! | [`job`] | jobs: where they come from, their traffic, and the jobs that shared their links |
+//! | [`correlation`] | correlation coefficients and their significance |
 //! | [`routes`] | forwarding tables |
 //! | [`devices`] | devices that do not answer, and the devices behind them |
 //! | [`stat`], [`shares`] | mean, peak or percentile over the slots |
@@ -28,6 +29,7 @@
 //! interface for other programs, so they do not change.
 
 pub mod cell;
+pub mod correlation;
 pub mod devices;
 pub mod error;
 pub mod errors;

@@ -25,6 +25,7 @@ use crate::ports::carried::{Flow, HCA_PORTS, Kind, both};
 use crate::ports::{Mean, PortKey, PortName, PortSummary, with_equal_bins};
 
 pub mod all;
+pub mod compare;
 pub mod imbalance;
 pub mod row;
 pub mod run;

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::all::PortRate;
+use super::compare::Comparison;
 use super::imbalance::Imbalance;
 use super::run::JobRun;
 use super::sharing::Sharing;
@@ -58,6 +59,8 @@ pub struct JobRow<'a> {
     /// The jobs that shared links with the job, and the congestion that held it up. Null if only
     /// the nodes were given.
     pub sharing: Option<&'a Sharing>,
+    /// Run time against blocked time over all runs. Null except in the first row of several runs.
+    pub comparison: Option<Comparison>,
     /// Metrics of the job's hosts in the steps, one row for each metric and host. Null without a
     /// source of host metrics.
     pub host_metrics: Option<Vec<HeatRow<'a>>>,
@@ -152,6 +155,7 @@ impl Job {
             blocked_ns_per_byte: self.blocked_ns_per_byte,
             imbalance: self.imbalance,
             sharing: None,
+            comparison: None,
             host_metrics: None,
         }
     }

@@ -24,6 +24,9 @@ const SMALL: i32 = 12;
 
 const GREY: RGBColor = RGBColor(90, 90, 90);
 
+/// Colour of traffic among hosts that are not nodes of the job.
+const UNKNOWN: palette::Rgb = (205, 205, 205);
+
 /// Largest length of a name in characters.
 const NAME: usize = 24;
 
@@ -59,7 +62,7 @@ impl MatrixPicture {
             title: title.to_owned(),
             time: format!("{time}; estimated bytes between {what}"),
             cell: (SIDE / square.names.len().max(1) as i32).clamp(SMALL, 48),
-            left: 36 + widest.ceil() as i32,
+            left: 46 + widest.ceil() as i32,
             range: ColorRange {
                 low: 0.0,
                 high,
@@ -110,7 +113,7 @@ impl Drawing for MatrixPicture {
             let middle = index as i32 * self.cell + self.cell / 2;
             let number = (index + 1).to_string();
             let end = (HPos::Right, VPos::Center);
-            let label = format!("{} {number}", shortened(name, NAME));
+            let label = format!("{} ({number})", shortened(name, NAME));
             draw::write(area, &label, small, (left - 6, TOP + middle), end, &BLACK)?;
             let above = (left + middle, TOP - 4);
             if self.cell > SMALL + 4 || index % 2 == 0 {
@@ -130,7 +133,10 @@ impl Drawing for MatrixPicture {
             let row = &square.bytes[(y / self.cell) as usize];
             for x in 0..side {
                 let bytes = row[(x / self.cell) as usize];
-                let (red, green, blue) = palette::color(self.range.share(bytes));
+                let (red, green, blue) = match bytes.is_nan() {
+                    true => UNKNOWN,
+                    false => palette::color(self.range.share(bytes)),
+                };
                 rgb.extend([red, green, blue]);
             }
         }

@@ -25,7 +25,7 @@ pub fn report(matrix: &Matrix) -> String {
         (matrix.clone(), "hosts")
     };
     // Writing to a `String` cannot fail.
-    let _ = write_square(&mut text, &cells.square(), what)
+    let _ = write_square(&mut text, &cells, what)
         .and_then(|()| write_cells(&mut text, &cells))
         .and_then(|()| write_worth(&mut text, matrix));
     text
@@ -35,19 +35,23 @@ fn name(name: &str) -> String {
     Printable(name).to_string()
 }
 
-fn write_square(text: &mut String, Square { names, bytes }: &Square, what: &str) -> fmt::Result {
+fn write_square(text: &mut String, matrix: &Matrix, what: &str) -> fmt::Result {
+    let Square { names, bytes } = matrix.square();
     if names.len() > MAX_ENDS {
+        let ends = matrix.ends();
         return writeln!(
             text,
-            "{} {what} in all; -o FILE.svg draws all pairs",
-            names.len()
+            "{ends} {what} of the job; -o FILE.svg draws all pairs"
         );
     }
     let mut table = table::new();
     let heading = std::iter::once("GB, from \\ to".to_owned());
     table.set_header(heading.chain(names.iter().map(|to| name(to))));
-    for (from, bytes) in names.iter().zip(bytes) {
-        let cells = bytes.iter().map(|bytes| format!("{:.3}", bytes / 1e9));
+    for (from, bytes) in names.iter().zip(&bytes) {
+        let cells = bytes.iter().map(|bytes| match bytes.is_nan() {
+            true => "-".to_owned(),
+            false => format!("{:.3}", bytes / 1e9),
+        });
         table.add_row(std::iter::once(name(from)).chain(cells));
     }
     let right: Vec<usize> = (1..=names.len()).collect();

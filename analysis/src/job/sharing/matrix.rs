@@ -108,7 +108,7 @@ pub struct Square {
     /// Names of the hosts or leaf switches. [`OTHERS`] is the last one, if there is traffic with
     /// other hosts.
     pub names: Vec<String>,
-    /// Bytes by sender and receiver.
+    /// Bytes by sender and receiver. NaN if unknown.
     pub bytes: Vec<Vec<f64>>,
 }
 
@@ -118,9 +118,8 @@ pub const OTHERS: &str = "other hosts";
 impl Matrix {
     /// Returns the number of hosts or leaf switches of the job that exchanged data.
     pub fn ends(&self) -> usize {
-        let square = self.square();
-        let others = square.names.iter().filter(|name| *name == OTHERS);
-        square.names.len() - others.count()
+        let all: BTreeSet<_> = self.cells.iter().flat_map(MatrixCell::ends).collect();
+        all.into_iter().filter(|(is_other, ..)| !is_other).count()
     }
 
     /// Returns the traffic between leaf switches. The bounds are the sums of those of the hosts.
@@ -144,6 +143,10 @@ impl Matrix {
         for cell in &self.cells {
             let [from, to] = cell.ends().map(|end| index[&end]);
             bytes[from][to] += cell.estimate_bytes;
+        }
+        // What other hosts sent to each other is not in the cells.
+        if let Some(others) = index.get(&(true, "", OTHERS)) {
+            bytes[*others][*others] = f64::NAN;
         }
         let names = index.into_keys().map(|(.., name)| name.to_owned());
         Square {

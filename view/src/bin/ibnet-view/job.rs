@@ -8,6 +8,7 @@ use ibnet_analysis::heat::grid::Grid;
 use ibnet_analysis::hosts::Hosts;
 use ibnet_analysis::input::Inputs;
 use ibnet_analysis::job::all::{AllJobs, JobList};
+use ibnet_analysis::job::compare::Comparison;
 use ibnet_analysis::job::row::JobRow;
 use ibnet_analysis::job::run::JobRun;
 use ibnet_analysis::when::{self, Zone};
@@ -49,9 +50,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE|-", conflicts_with_all = ["all", "groups"])]
     routes: Option<PathBuf>,
     /// Who sent to whom: an estimate of the bytes between each pair of hosts, with bounds
-    #[arg(long, requires = "routes", conflicts_with_all = ["compare", "host_metrics"])]
+    #[arg(long, requires = "routes", conflicts_with_all = ["compare", "sources"])]
     matrix: bool,
-    /// Compare with another run: the ID of a job, or a job name for its newest runs. Repeatable
+    /// Compare with another run: the ID of a job, or a job name for all its runs. Repeatable.
+    /// With three runs and more: whether the runs that were blocked longer also took longer
     #[arg(long, value_name = "JOBID|NAME", requires = "slurm", conflicts_with_all = ["nodes", "all"])]
     compare: Vec<String>,
     /// Largest number of time steps
@@ -84,9 +86,6 @@ fn bin(text: &str) -> Result<u64, String> {
     let bin = when::nanos(text).filter(|ns| *ns >= 1_000_000);
     bin.ok_or_else(|| "expected a duration of at least 1ms, such as 10s or 1m".to_owned())
 }
-
-/// Max number of runs that one name of `--compare` stands for.
-const MAX_COMPARED: usize = 8;
 
 const EXAMPLES: &str = "\
 Port counters have no destinations. So the traffic that stays on a leaf switch and the
@@ -179,6 +178,10 @@ fn run_one(args: &Args) -> Result<(), Failure> {
     for (run, others) in before {
         compared.push(evaluate(run, Some(&others))?);
     }
+    let comparison = (!compared.is_empty()).then(|| {
+        let runs = [&one].into_iter().chain(&compared);
+        Comparison::of(runs.map(|one| (&one.run, &one.job)))
+    });
     if let Format::Document(document) = args.format {
         let hosts = host_metrics::grid(
             &args.host_metrics,
@@ -187,6 +190,7 @@ fn run_one(args: &Args) -> Result<(), Failure> {
         )?;
         let mut rows = vec![JobRow {
             host_metrics: hosts.as_ref().map(Grid::heat_rows),
+            comparison,
             ..one.row(args.slurm.as_deref())
         }];
         rows.extend(compared.iter().map(|other| other.row(Some(&other.run.id))));
@@ -206,13 +210,13 @@ fn run_one(args: &Args) -> Result<(), Failure> {
     if let Some(sharing) = &one.sharing {
         report.push_str(&text::sharing::report(sharing));
     }
-    if !compared.is_empty() {
+    if let Some(comparison) = &comparison {
         let runs: Vec<_> = [&one]
             .into_iter()
             .chain(&compared)
             .map(|one| (&one.run, &one.job, one.sharing.as_ref()))
             .collect();
-        report.push_str(&text::sharing::comparison(&runs, &zone));
+        report.push_str(&text::sharing::comparison(&runs, comparison, &zone));
     }
     Ok(cli::print_line(&format!(
         "{time_range}{}",
@@ -245,7 +249,7 @@ fn title(args: &Args, run: &JobRun) -> String {
 }
 
 /// Returns the runs of `--compare`, each with the other jobs of its time. An argument that is not a
-/// job ID is a job name, which stands for the newest other runs of this name.
+/// job ID is a job name, which stands for all other runs of this name.
 fn runs_to_compare(
     args: &Args,
     inputs: &Inputs,
@@ -285,12 +289,7 @@ fn runs_to_compare(
             return Err(AnalysisError::Nothing { what, help }.into());
         }
         runs.sort_by_key(|run| std::cmp::Reverse(run.from));
-        found.extend(
-            runs.into_iter()
-                .take(MAX_COMPARED)
-                .cloned()
-                .map(|run| (run, all.clone())),
-        );
+        found.extend(runs.into_iter().cloned().map(|run| (run, all.clone())));
     }
     Ok(found)
 }
