@@ -27,6 +27,7 @@ use crate::ports::{Mean, PortKey, PortName, PortSummary, with_equal_bins};
 pub mod all;
 pub mod compare;
 pub mod imbalance;
+pub mod marks;
 pub mod row;
 pub mod run;
 pub mod sharing;

@@ -9,6 +9,7 @@ use ibnet_analysis::hosts::Hosts;
 use ibnet_analysis::input::Inputs;
 use ibnet_analysis::job::all::{AllJobs, JobList};
 use ibnet_analysis::job::compare::Comparison;
+use ibnet_analysis::job::marks::Mark;
 use ibnet_analysis::job::row::JobRow;
 use ibnet_analysis::job::run::JobRun;
 use ibnet_analysis::when::{self, Zone};
@@ -25,6 +26,7 @@ use crate::groups::{GroupArgs, Report};
 use crate::host_metrics::{self, HostArgs};
 use crate::job_runs::{self, Evaluated};
 use crate::job_source::JobSource;
+use crate::marks::MarkArgs;
 use crate::selection;
 
 /// Report the traffic of a job and the time for which it was blocked
@@ -50,7 +52,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE|-", conflicts_with_all = ["all", "groups"])]
     routes: Option<PathBuf>,
     /// Who sent to whom: an estimate of the bytes between each pair of hosts, with bounds
-    #[arg(long, requires = "routes", conflicts_with_all = ["compare", "sources"])]
+    #[arg(long, requires = "routes", conflicts_with_all = ["compare", "sources", "marks"])]
     matrix: bool,
     /// Compare with another run: the ID of a job, or a job name for all its runs. Repeatable.
     /// With three runs and more: whether the runs that were blocked longer also took longer
@@ -62,6 +64,8 @@ pub(crate) struct Args {
     /// Length of a time step with --all and --group, such as 10s; by default it fits the recording
     #[arg(long, value_name = "DURATION", value_parser = bin)]
     bin: Option<u64>,
+    #[command(flatten)]
+    marks: MarkArgs,
     #[command(flatten)]
     group: GroupArgs,
     #[command(flatten)]
@@ -132,6 +136,7 @@ fn run_groups(args: &Args) -> Result<(), Failure> {
         format: args.format,
         output: args.output.as_deref(),
         hosts: &args.host_metrics,
+        marks: args.marks.read()?.unwrap_or_default(),
     };
     report.write(&inputs)
 }
@@ -144,8 +149,10 @@ fn run_one(args: &Args) -> Result<(), Failure> {
     let inputs = args.recorded.inputs()?;
     common::refuse_input(&inputs, args.output.as_ref())?;
     let routes = args.routes.as_deref().map(job_runs::routes).transpose()?;
+    let marks = args.marks.read()?;
     let evaluate = |run, others: Option<&[JobRun]>| {
-        job_runs::evaluate(&inputs, run, others, routes.as_ref(), args.steps)
+        let marks = marks.as_deref();
+        job_runs::evaluate(&inputs, run, others, routes.as_ref(), args.steps, marks)
     };
     let (found, others) = match &args.slurm {
         Some(id) => {
@@ -165,7 +172,11 @@ fn run_one(args: &Args) -> Result<(), Failure> {
     let before = runs_to_compare(args, &inputs, &found, others.as_deref().unwrap_or_default())?;
     let one = evaluate(found, others.as_deref())?;
     let Evaluated {
-        run, job, summary, ..
+        run,
+        job,
+        phases,
+        summary,
+        ..
     } = &one;
     let time_range = common::time_range(summary)?;
     if job.nodes.is_empty() {
@@ -197,8 +208,11 @@ fn run_one(args: &Args) -> Result<(), Failure> {
         return document.write(common::span(summary)?, &rows, args.output.as_deref());
     }
     if let Some(path) = &args.output {
-        let picture =
-            picture::job::of_job(job, &title(args, run), &zone).trimmed(common::span(summary)?);
+        let is_own = |mark: &&Mark| job.nodes.iter().any(|node| mark.contains(&node.host));
+        let own: Vec<Mark> = marks.iter().flatten().filter(is_own).cloned().collect();
+        let picture = picture::job::of_job(job, &title(args, run), &zone)
+            .trimmed(common::span(summary)?)
+            .with_marks(&own);
         let picture = host_metrics::below(
             &args.host_metrics,
             picture,
@@ -207,6 +221,9 @@ fn run_one(args: &Args) -> Result<(), Failure> {
         write(path, || Ok(job.to_json().into_bytes()), &picture)?;
     }
     let mut report = text::job::report(job);
+    if let Some(phases) = phases {
+        report.push_str(&text::phases::report(phases));
+    }
     if let Some(sharing) = &one.sharing {
         report.push_str(&text::sharing::report(sharing));
     }
@@ -314,7 +331,9 @@ fn run_all(args: &Args) -> Result<(), Failure> {
                 source,
             })
         };
-        let picture = picture::job::of_all(&traffic, args.nodes.as_deref(), &zone).trimmed(span);
+        let picture = picture::job::of_all(&traffic, args.nodes.as_deref(), &zone)
+            .trimmed(span)
+            .with_marks(&args.marks.read()?.unwrap_or_default());
         write(
             path,
             || Ok(json()?),

@@ -7,6 +7,7 @@ use ibnet_analysis::devices::Devices;
 use ibnet_analysis::input::{Inputs, ReadSummary};
 use ibnet_analysis::job::Job;
 use ibnet_analysis::job::all::JobList;
+use ibnet_analysis::job::marks::{self, Mark, Phase};
 use ibnet_analysis::job::row::JobRow;
 use ibnet_analysis::job::run::JobRun;
 use ibnet_analysis::job::sharing::{Matrix, Shares, Sharing, equal_bins};
@@ -23,6 +24,8 @@ use crate::selection;
 pub(crate) struct Evaluated {
     pub(crate) run: JobRun,
     pub(crate) job: Job,
+    /// `None` without marks.
+    pub(crate) phases: Option<Vec<Phase>>,
     /// `None` if only nodes were given.
     pub(crate) sharing: Option<Sharing>,
     /// `None` without routes.
@@ -45,6 +48,7 @@ pub(crate) fn evaluate(
     others: Option<&[JobRun]>,
     routes: Option<&Routes>,
     steps: u16,
+    marks: Option<&[Mark]>,
 ) -> Result<Evaluated, Failure> {
     let mut inputs = inputs.clone();
     selection::limit_to(&mut inputs, &run);
@@ -52,6 +56,7 @@ pub(crate) fn evaluate(
     let ((ports, devices), summary) = common::read(&inputs, &empty)?;
     let ports = ports.finish();
     let job = Job::of(&ports, &run.hosts);
+    let phases = marks.map(|marks| marks::phases(&ports, &run.hosts, marks));
     let shared = others.map(|others| {
         let is_other = |other: &&JobRun| (&other.id, other.from) != (&run.id, run.from);
         let all: Vec<JobRun> = [&run]
@@ -71,6 +76,7 @@ pub(crate) fn evaluate(
     Ok(Evaluated {
         run,
         job,
+        phases,
         sharing,
         matrix: matrix.flatten(),
         summary,
@@ -82,6 +88,7 @@ impl Evaluated {
     pub(crate) fn row<'a>(&'a self, id: Option<&'a str>) -> JobRow<'a> {
         JobRow {
             sharing: self.sharing.as_ref(),
+            phases: self.phases.as_deref(),
             ..self.job.row(id, Some(&self.run))
         }
     }

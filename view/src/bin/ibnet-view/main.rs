@@ -31,6 +31,7 @@ mod jobs;
 mod latency;
 mod links;
 mod map;
+mod marks;
 mod pack;
 mod prevalence;
 mod replay;
