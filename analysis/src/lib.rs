@@ -7,6 +7,7 @@
 //! | [`when`] | parses and formats points in time |
 //! | [`hosts`] | parses host lists |
 //! | [`host_metrics`] | metrics of hosts from Prometheus, LDMS and files |
+//! | [`import`] | records from the stores of LDMS |
 //! | [`groups`] | groups of hosts, such as storage targets, and their traffic |
 //! | [`cell`] | a value that can be missing, and the rule for sums of such values |
 //! | [`heat`] | the values of heat maps |
@@ -39,6 +40,7 @@ pub mod groups;
 pub mod heat;
 pub mod host_metrics;
 pub mod hosts;
+pub mod import;
 pub mod input;
 pub mod job;
 pub mod latency;

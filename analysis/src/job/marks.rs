@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::source::{Fault, SourceError, csv as job_csv};
-use super::{HostPort, host_ports};
+use super::{HostPort, host_ports, is_one_of};
 use crate::hosts::Hosts;
 use crate::ports::{PortKey, PortSummary, with_equal_bins};
 use crate::when::Zone;
@@ -138,7 +138,7 @@ impl Mark {
     /// Returns whether a host takes part in the phase.
     pub fn contains(&self, host: &str) -> bool {
         let hosts = self.hosts.as_ref();
-        hosts.is_none_or(|hosts| hosts.contains_node(host))
+        hosts.is_none_or(|hosts| is_one_of(hosts, host))
     }
 }
 
@@ -147,7 +147,7 @@ impl Mark {
 pub fn phases(ports: &BTreeMap<PortKey, PortSummary>, hosts: &Hosts, marks: &[Mark]) -> Vec<Phase> {
     let ports = with_equal_bins(ports);
     let mut own = host_ports(&ports);
-    own.retain(|port| hosts.contains_node(port.host));
+    own.retain(|port| is_one_of(hosts, port.host));
     marks.iter().filter_map(|mark| phase(&own, mark)).collect()
 }
 
@@ -217,7 +217,7 @@ mod tests {
                 Some(8e9)
             )
         );
-        assert!(marks[0].contains("n2 mlx5_0") && !marks[0].contains("n3"));
+        assert!(marks[0].contains("N2") && !marks[0].contains("n3"));
         assert!(marks[1].contains("n3") && marks[1].to.is_none());
     }
 

@@ -220,6 +220,11 @@ impl fmt::Display for Known {
     }
 }
 
+/// Returns whether a host is in a list, without regard to case.
+fn is_one_of(hosts: &Hosts, host: &str) -> bool {
+    hosts.contains_node(host) || hosts.iter().any(|name| name.eq_ignore_ascii_case(host))
+}
+
 /// Injected Gb/s, ejected Gb/s and blocked share of a port in a step.
 type Rates = (Option<f64>, Option<f64>, Option<f64>);
 

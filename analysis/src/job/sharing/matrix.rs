@@ -11,6 +11,7 @@ use serde::Serialize;
 use super::Shares;
 use super::network::Host;
 use crate::hosts::Hosts;
+use crate::job::is_one_of;
 use crate::rows::Row;
 
 /// The traffic of a job by sender and receiver.
@@ -78,7 +79,7 @@ impl Shares<'_> {
         for pair in self.pairs.as_ref()? {
             let [from, to] = [pair.from, pair.to].map(|host| &self.network.hosts[host as usize]);
             let [from_is_node, to_is_node] =
-                [from, to].map(|host| hosts.contains_node(host.port.host));
+                [from, to].map(|host| is_one_of(hosts, host.port.host));
             if (from_is_node || to_is_node) && pair.bounds.most > 0.0 {
                 cells.push(MatrixCell {
                     from: from.port.host.to_owned(),

@@ -24,6 +24,7 @@ mod format;
 mod groups;
 mod heatmap;
 mod host_metrics;
+mod import;
 mod job;
 mod job_runs;
 mod job_source;
@@ -51,6 +52,7 @@ enum Command {
     Heatmap(heatmap::Args),
     Latency(latency::Args),
     Errors(errors::Args),
+    Import(import::Args),
     Job(job::Args),
     Jobs(jobs::Args),
     Links(links::Args),
@@ -73,6 +75,7 @@ Examples:
   ibnet-view job lines/*.jsonl --nodes 'node[001-024]' -o job.svg
   ibnet-view job lines/*.jsonl --slurm 4711          asks Slurm for nodes and times
   ibnet-view jobs --keep jobs.jsonl                 keeps a table of all jobs
+  ibnet-view import 'store/ibnet/*' -o old.jsonl    old recordings of LDMS
   ibnet-view map lines/*.jsonl -o map.svg
   ibnet-view pack 'lines/*.jsonl*' -o archive       records as Parquet files
   ibnet-view replay lines/*.jsonl.zst --speed 10 -o - | consumer
@@ -167,6 +170,7 @@ fn main() -> ExitCode {
         Command::Errors(args) => {
             return errors::run(args).unwrap_or_else(|failure| failure.report());
         }
+        Command::Import(args) => import::run(args),
         Command::Job(args) => job::run(args),
         Command::Jobs(args) => jobs::run(args),
         Command::Links(args) => links::run(args),
