@@ -3,10 +3,11 @@
 //!     IBNET_SEEDS=1,2,3,4,101,102,103,104,105,106 cargo test -p ibnet-analysis --test sharing -- --nocapture
 //!
 //! The output has the precision, the recall and the errors; `docs/jobs.md` states the means of the
-//! fresh seeds. The constants of the estimate were chosen on the seeds 1 to 4. No choice used the
+//! fresh seeds. The first of two lines of the matrix has ports that are read at the same instant,
+//! the second one ports that are read within 50 ms. The constants of the estimate were chosen on the seeds 1 to 4. No choice used the
 //! seeds from 101 on. Without `IBNET_SEEDS`, the test takes one seed of the choice and a fresh one,
 //! in a fabric of half the size and in a third of the time. Without optimization, the large fabric
-//! takes half a minute a seed. `IBNET_SIZE=small` takes the small size with the seeds of
+//! takes some minutes a seed. `IBNET_SIZE=small` takes the small size with the seeds of
 //! `IBNET_SEEDS`.
 #![expect(
     clippy::unwrap_used,
