@@ -7,7 +7,7 @@ use super::run::JobRun;
 use crate::correlation::RankTest;
 
 /// Min part of the run time for which the blocked time is known, 0 to 1.
-const KNOWN: f64 = 0.9;
+const KNOWN: f64 = 0.8;
 
 /// Run time against blocked time, over several runs.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
@@ -15,14 +15,14 @@ pub struct Comparison {
     /// Number of runs that were compared.
     pub runs: usize,
     /// Number of runs that were left out: their start or end is not known, they failed, or their
-    /// blocked time is known for less than 90 % of their time.
+    /// blocked time is known for less than 80 % of their time.
     pub left_out: usize,
     /// Whether the runs had different numbers of nodes, so that their times are hardly comparable.
     pub has_other_nodes: bool,
-    /// Run time against the blocked time of a node, in seconds. A longer run has more time to be
-    /// blocked. Null with fewer than three runs, or without a difference between them.
+    /// Run time against the blocked time of a node in the whole run, in seconds; the part of the
+    /// run for which it is known counts for the rest. A longer run has more time to be blocked. Null with fewer than three runs, or without a difference between them.
     pub blocked_seconds: Option<RankTest>,
-    /// Run time against the blocked time for each byte.
+    /// Run time against the blocked time for each byte, in the same form.
     pub blocked_ns_per_byte: Option<RankTest>,
 }
 
@@ -34,16 +34,16 @@ impl Comparison {
             .iter()
             .filter_map(|(run, job)| Some((seconds(run, job)?, *job)))
             .collect();
-        let test = |value: fn(&Job) -> Option<f64>| {
+        let test = |value: fn(f64, &Job) -> Option<f64>| {
             let pairs: Option<Vec<(f64, f64)>> = used
                 .iter()
-                .map(|(seconds, job)| Some((*seconds, value(job)?)))
+                .map(|(seconds, job)| Some((*seconds, value(*seconds, job)?)))
                 .collect();
             RankTest::of(&pairs?)
         };
-        let of_node = |job: &Job| {
+        let of_node = |seconds: f64, job: &Job| {
             let sum: f64 = job.nodes.iter().map(|node| node.blocked_seconds).sum();
-            Some(sum / job.nodes.len() as f64)
+            Some(sum / job.nodes.len() as f64 * seconds / job.blocked_covered_seconds())
         };
         Self {
             runs: used.len(),
@@ -52,7 +52,7 @@ impl Comparison {
                 .windows(2)
                 .any(|two| two[0].1.nodes.len() != two[1].1.nodes.len()),
             blocked_seconds: test(of_node),
-            blocked_ns_per_byte: test(|job| job.blocked_ns_per_byte),
+            blocked_ns_per_byte: test(|_, job| job.blocked_ns_per_byte),
         }
     }
 }

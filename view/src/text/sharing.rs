@@ -288,7 +288,7 @@ fn tests(compared: &Comparison) -> String {
              never below 0.05. A correlation is not a cause: a longer run has more time to be blocked.\n";
     if *left_out > 0 {
         text += &format!(
-            "Left out: {left_out} that did not complete, or whose records have less than 90 % of their time.\n"
+            "Left out: {left_out} that did not complete, or whose blocked time is known for less than 80 %.\n"
         );
     }
     if compared.has_other_nodes {

@@ -18,7 +18,7 @@ use crate::rows::Row;
 #[derive(Clone, PartialEq, Debug)]
 pub struct Matrix {
     /// Pairs with possible traffic, the one with the largest estimate first. A pair that is not in
-    /// the list exchanged no data.
+    /// the list exchanged no data, if hosts of different jobs exchange none.
     pub cells: Vec<MatrixCell>,
     /// Length of the intervals of the estimate in nanoseconds.
     pub interval_ns: u64,
