@@ -127,8 +127,7 @@ fn plain(name: &str) -> String {
     let name = name.strip_prefix("ib.").unwrap_or(name);
     let name = name.replace('_', "").to_lowercase();
     let name = name.replace("packets", "pkts");
-    name.strip_suffix("counter")
-        .map_or(name.clone(), str::to_owned)
+    name.trim_end_matches("counter").to_owned()
 }
 
 /// The counters of a port at a time.
@@ -355,7 +354,7 @@ mod tests {
         std::fs::write(&path, text).unwrap();
         let mut lines = Vec::new();
         let done = import(&path, None, |record| {
-            ibnet_record::write(record, &mut lines)
+            ibnet_record::write(record, &mut lines);
         });
         let lines = String::from_utf8(lines).unwrap();
         let done = done.map_err(|error| error.to_string())?;
