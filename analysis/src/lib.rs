@@ -7,6 +7,7 @@
 //! | [`when`] | parses and formats points in time |
 //! | [`hosts`] | parses host lists |
 //! | [`host_metrics`] | metrics of hosts from Prometheus, LDMS and files |
+//! | [`import`] | records from the stores of LDMS |
 //! | [`groups`] | groups of hosts, such as storage targets, and their traffic |
 //! | [`cell`] | a value that can be missing, and the rule for sums of such values |
 //! | [`heat`] | the values of heat maps |
@@ -18,6 +19,7 @@
 //! | [`trees`] | congestion trees: which port makes which other ports wait |
 //! | [`map`] | the topology in the records |
 //! | [`job`] | jobs: where they come from, their traffic, and the jobs that shared their links |
+//! | [`correlation`] | correlation coefficients and their significance |
 //! | [`routes`] | forwarding tables |
 //! | [`devices`] | devices that do not answer, and the devices behind them |
 //! | [`stat`], [`shares`] | mean, peak or percentile over the slots |
@@ -28,6 +30,7 @@
 //! interface for other programs, so they do not change.
 
 pub mod cell;
+pub mod correlation;
 pub mod devices;
 pub mod error;
 pub mod errors;
@@ -37,6 +40,7 @@ pub mod groups;
 pub mod heat;
 pub mod host_metrics;
 pub mod hosts;
+pub mod import;
 pub mod input;
 pub mod job;
 pub mod latency;

@@ -3,10 +3,11 @@
 //!     IBNET_SEEDS=1,2,3,4,101,102,103,104,105,106 cargo test -p ibnet-analysis --test sharing -- --nocapture
 //!
 //! The output has the precision, the recall and the errors; `docs/jobs.md` states the means of the
-//! fresh seeds. The constants of the estimate were chosen on the seeds 1 to 4. No choice used the
+//! fresh seeds. The first of two lines of the matrix has ports that are read at the same instant,
+//! the second one ports that are read within 50 ms. The constants of the estimate were chosen on the seeds 1 to 4. No choice used the
 //! seeds from 101 on. Without `IBNET_SEEDS`, the test takes one seed of the choice and a fresh one,
 //! in a fabric of half the size and in a third of the time. Without optimization, the large fabric
-//! takes half a minute a seed. `IBNET_SIZE=small` takes the small size with the seeds of
+//! takes some minutes a seed. `IBNET_SIZE=small` takes the small size with the seeds of
 //! `IBNET_SEEDS`.
 #![expect(
     clippy::unwrap_used,
@@ -186,14 +187,25 @@ impl Scenario {
 
     /// Returns the records of all ports, read every second at the same instant.
     fn ports(&self) -> BTreeMap<PortKey, PortSummary> {
+        self.ports_read_within(Duration::ZERO)
+    }
+
+    /// Returns the records of all ports, each read every second at its own time within a sweep.
+    fn ports_read_within(&self, sweep: Duration) -> BTreeMap<PortKey, PortSummary> {
         let mut text = String::new();
         for second in 1..=self.seconds {
             for (id, device) in self.fabric.iter() {
                 for (port, peer) in device.linked() {
                     let there = self.fabric.find(peer.guid, peer.port).unwrap();
+                    let seed = device.guid.0 + u64::from(port.num.0);
+                    let delay = sweep.mul_f64(fastrand::Rng::with_seed(seed).f64());
                     let octets = |id, port, second| {
                         self.traffic
-                            .sent(id, port, Instant::ZERO + Duration::from_secs(second))
+                            .sent(
+                                id,
+                                port,
+                                Instant::ZERO + Duration::from_secs(second) + delay,
+                            )
                             .packets
                             * PACKET_OCTETS
                     };
@@ -224,7 +236,33 @@ impl Scenario {
             .finish()
     }
 
+    /// Returns the true bytes that each host sent to each other one.
+    fn pairs(&self) -> BTreeMap<(&str, &str), f64> {
+        let mut pairs = BTreeMap::new();
+        let name = |id| self.fabric.device(id).host();
+        for (id, device) in self.fabric.iter() {
+            if device.kind != NodeKind::Hca {
+                continue;
+            }
+            let at = |port, second| {
+                let time = Instant::ZERO + Duration::from_secs(second);
+                self.traffic.sent_by_flow(id, port, time)
+            };
+            for (port, _) in device.linked() {
+                let flows = at(port.num, self.seconds).into_iter().zip(at(port.num, 0));
+                for ((from, to, after), (.., before)) in flows {
+                    *pairs.entry((name(from), name(to))).or_default() += (after - before) as f64;
+                }
+            }
+        }
+        pairs
+    }
+
     fn list(&self) -> JobList {
+        JobList::new(&self.runs())
+    }
+
+    fn runs(&self) -> Vec<JobRun> {
         let mut by_job: BTreeMap<u32, Vec<&str>> = BTreeMap::new();
         self.jobs.iter().for_each(|(host, job)| {
             by_job
@@ -235,7 +273,7 @@ impl Scenario {
         let run = |(job, hosts): (&u32, &Vec<&str>)| {
             JobRun::new(&job.to_string(), &hosts.join(","), Some(0), None).unwrap()
         };
-        JobList::new(&by_job.iter().map(run).collect::<Vec<_>>())
+        by_job.iter().map(run).collect()
     }
 
     /// Returns the jobs of each host. A host of the demonstration can have ports in several jobs.
@@ -287,6 +325,96 @@ impl Scenario {
             }
         }
         truth
+    }
+}
+
+/// Agreement of the matrices of all jobs with the true flows.
+#[derive(Debug, Default)]
+struct MatrixScore {
+    /// Cells with traffic, and those of them within their bounds; and the same for all cells that
+    /// have an upper bound or traffic.
+    true_cells: [usize; 2],
+    cells: [usize; 2],
+    /// Relative errors of the cells that carry 90 % of the bytes: of the estimate, and of a guess
+    /// that gives all partners of a sender the same part of its bytes.
+    errors: [Vec<f64>; 2],
+    /// Sum of the absolute errors of all cells in bytes, in the same order, and all bytes.
+    absolute: [f64; 2],
+    /// Sum of the widths of the bounds in bytes.
+    width: f64,
+    all: f64,
+}
+
+impl MatrixScore {
+    fn of(scenario: &Scenario, shares: &Shares<'_>) -> Self {
+        let truth = scenario.pairs();
+        let mut score = Self::default();
+        for run in scenario.runs() {
+            let matrix = shares.matrix(&run.hosts).unwrap();
+            let is_own = |host: &str| run.hosts.contains_node(host);
+            let mut cells: BTreeMap<(&str, &str), [f64; 4]> = BTreeMap::new();
+            for ((from, to), bytes) in &truth {
+                if is_own(from) || is_own(to) {
+                    cells.entry((from, to)).or_default()[0] = *bytes;
+                }
+            }
+            for cell in &matrix.cells {
+                let values = cells.entry((&cell.from, &cell.to)).or_default();
+                values[1..].copy_from_slice(&[
+                    cell.least_bytes,
+                    cell.estimate_bytes,
+                    cell.most_bytes,
+                ]);
+            }
+            // A host without a job sends to all jobs, so only hosts of the job have a guess.
+            cells.retain(|(from, _), _| is_own(from));
+            let sent = |from: &str| {
+                let cells = cells.iter().filter(|((of, _), _)| *of == from);
+                let (bytes, count) = cells.fold((0.0, 0.0), |(bytes, count), (_, cell)| {
+                    (bytes + cell[0], count + 1.0)
+                });
+                bytes / count
+            };
+            let mut found: Vec<([f64; 4], f64)> = cells
+                .iter()
+                .map(|((from, _), cell)| (*cell, sent(from)))
+                .collect();
+            found.sort_by(|a, b| b.0[0].total_cmp(&a.0[0]));
+            let all: f64 = found.iter().map(|(cell, _)| cell[0]).sum();
+            let mut carried = 0.0;
+            for ([bytes, least, estimate, most], guess) in found {
+                // One packet in each interval is a rounding error of the counters.
+                let rounding = (scenario.seconds * PACKET_OCTETS) as f64;
+                let is_within = (least - rounding..=most + rounding).contains(&bytes);
+                let is_true = bytes > rounding;
+                score.width += most - least;
+                score.cells[0] += 1;
+                score.cells[1] += usize::from(is_within);
+                score.true_cells[0] += usize::from(is_true);
+                score.true_cells[1] += usize::from(is_true && is_within);
+                for (index, value) in [estimate, guess].into_iter().enumerate() {
+                    score.absolute[index] += (value - bytes).abs();
+                    if carried < 0.9 * all {
+                        score.errors[index].push((value - bytes).abs() / bytes);
+                    }
+                }
+                carried += bytes;
+            }
+            score.all += all;
+        }
+        score
+    }
+
+    fn within(&self) -> [f64; 2] {
+        [self.true_cells, self.cells].map(|[all, within]| within as f64 / all as f64)
+    }
+
+    fn medians(&self) -> [f64; 2] {
+        self.errors.each_ref().map(|errors| {
+            let mut errors = errors.clone();
+            errors.sort_by(f64::total_cmp);
+            errors[errors.len() / 2]
+        })
     }
 }
 
@@ -425,6 +553,28 @@ fn report(name: &str, score: &Score) {
     println!("{name}: contradicted {:.0} s", score.contradicted);
 }
 
+/// Checks the matrices of all jobs of a seed.
+fn check_matrix(seed: u64, matrix: &MatrixScore) {
+    let ([of_true, of_all], [median, guess]) = (matrix.within(), matrix.medians());
+    let [wrong, wrong_guess] = matrix.absolute.map(|bytes| bytes / 2.0 / matrix.all);
+    println!(
+        "seed {seed}: matrix: within the bounds {:.2} % of {} true cells, {:.2} % of {} cells; \
+         median error {:.1} %, of a uniform guess {:.1} %; bytes in a wrong cell {:.1} %, {:.1} %; \
+         width of the bounds {:.2} of the bytes",
+        of_true * 100.0,
+        matrix.true_cells[0],
+        of_all * 100.0,
+        matrix.cells[0],
+        median * 100.0,
+        guess * 100.0,
+        wrong * 100.0,
+        wrong_guess * 100.0,
+        matrix.width / matrix.all,
+    );
+    assert!(of_true >= 0.95 && of_all >= 0.95, "{matrix:?}");
+    assert!(wrong < wrong_guess, "{matrix:?}");
+}
+
 /// Checks the shares of a seed. The limits are the worst values of the ten seeds above in the size
 /// of the run, with a margin of one percentage point: another order of the same sums can
 /// move a share over a threshold.
@@ -459,6 +609,11 @@ fn check(seed: u64) {
         with_routes.unexplained < 0.01 && with_routes.contradicted == 0.0,
         "{with_routes:?}"
     );
+    let shares = |ports| Shares::of(ports, &scenario.list(), Some(&routes));
+    check_matrix(seed, &MatrixScore::of(&scenario, &shares(&ports)));
+    let swept = scenario.ports_read_within(Duration::from_millis(50));
+    let swept = MatrixScore::of(&scenario, &shares(&equal_bins(&swept)));
+    check_matrix(seed, &swept);
     let without = score(&scenario, &truth, &ports, None);
     report(&format!("without routes, seed {seed}"), &without);
     assert!(

@@ -289,7 +289,8 @@ port_fields! {
     /// down: its last value.
     always link link: Link,
     /// Source of `link`: `live` (PortInfo, IBA vol. 1, 14.2.5.6), or `file` (the net file) as long
-    /// as PortInfo was not read.
+    /// as PortInfo was not read. `imported`: `ibnet-view import` made the record from a recording
+    /// that does not have the link.
     always rare link_source: Text,
     /// MTU of the link: NeighborMTU of PortInfo, 256 to 4096. While a link is down: its last value.
     /// Absent as long as PortInfo was not read.

@@ -42,6 +42,8 @@ words! {
         File = "file",
         /// A recent PortInfo of the device.
         Live = "live",
+        /// The record was imported from LDMS, which does not store width and speed.
+        Imported = "imported",
     }
 }
 

@@ -23,6 +23,7 @@ use serde::Serialize;
 
 use super::Group;
 use crate::cell::{Cell, sum};
+use crate::correlation::pearson;
 use crate::job::Known;
 use crate::job::all::PortRate;
 use crate::job::all::flows::{Flows, PortFlow};
@@ -325,34 +326,11 @@ fn whole(cell: Cell) -> Option<f64> {
     cell.value().filter(|_| cell.covered() >= 1.0)
 }
 
-/// Returns the correlation coefficient (Pearson) of two series, over the bins in which both have
-/// values.
+/// Returns the correlation coefficient of two series, over the bins in which both have values.
 fn correlation(a: &[Cell], b: &[Cell]) -> Option<f64> {
-    let pairs: Vec<(f64, f64)> = a
-        .iter()
-        .zip(b)
-        .filter_map(|(a, b)| whole(*a).zip(whole(*b)))
-        .collect();
-    let count = pairs.len() as f64;
-    let (mean_a, mean_b) = (
-        pairs.iter().map(|pair| pair.0).sum::<f64>() / count,
-        pairs.iter().map(|pair| pair.1).sum::<f64>() / count,
-    );
-    let product = |f: fn(f64, f64) -> f64| {
-        pairs
-            .iter()
-            .map(|(a, b)| f(a - mean_a, b - mean_b))
-            .sum::<f64>()
-    };
-    let (both, of_a, of_b) = (
-        product(|a, b| a * b),
-        product(|a, _| a * a),
-        product(|_, b| b * b),
-    );
-    // Rounding makes equal values differ slightly.
-    let differs = |squares: f64, mean: f64| squares > count * mean * mean * 1e-18;
-    (pairs.len() >= 3 && differs(of_a, mean_a) && differs(of_b, mean_b))
-        .then(|| both / (of_a * of_b).sqrt())
+    let pairs = a.iter().zip(b);
+    let both = pairs.filter_map(|(a, b)| whole(*a).zip(whole(*b)));
+    pearson(&both.collect::<Vec<_>>())
 }
 
 #[cfg(test)]

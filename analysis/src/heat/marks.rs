@@ -3,47 +3,64 @@
 use std::ops::Range;
 
 use super::grid::Grid;
+use crate::job::marks::Mark;
 use crate::job::run::JobRun;
 
-/// The outline of a job: its rows and times.
+/// The outline of a job or of a phase of an application: its rows and times.
 #[derive(Clone, PartialEq, Debug)]
 pub struct JobMark {
-    /// Job ID, not escaped.
-    pub job: String,
-    /// Consecutive rows with a host of the job.
+    /// `job 4711`, or the name of a phase; not escaped.
+    pub label: String,
+    /// Consecutive rows with a host of the job or the phase.
     pub rows: Vec<Range<usize>>,
     /// Start and end, in columns from the start of the heat map. Both are within the heat map.
     pub columns: (f64, f64),
 }
 
-/// Returns the marks of the jobs that have rows in the heat map and ran in its time.
-pub fn marks(grid: &Grid, jobs: &[JobRun]) -> Vec<JobMark> {
+/// Returns the marks of the jobs and phases that have rows in the heat map and ran in its time.
+pub fn marks(grid: &Grid, jobs: &[JobRun], phases: &[Mark]) -> Vec<JobMark> {
+    let of_jobs = jobs.iter().map(|job| {
+        let has = |host: &str| job.hosts.contains_node(host);
+        mark(grid, format!("job {}", job.id), (job.from, job.to), &has)
+    });
+    let of_phases = phases.iter().map(|phase| {
+        let has = |host: &str| phase.contains(host);
+        mark(grid, phase.name.clone(), (Some(phase.from), phase.to), &has)
+    });
+    of_jobs.chain(of_phases).flatten().collect()
+}
+
+fn mark(
+    grid: &Grid,
+    label: String,
+    (from, to): (Option<u64>, Option<u64>),
+    has: &dyn Fn(&str) -> bool,
+) -> Option<JobMark> {
     let column = |ns: u64| {
         (ns.saturating_sub(grid.start_ns) as f64 / grid.step_ns.max(1) as f64)
             .min(grid.columns as f64)
     };
-    let mark = |job: &JobRun| {
-        let columns = (
-            job.from.map_or(0.0, column),
-            job.to.map_or(grid.columns as f64, column),
-        );
-        let mut rows: Vec<Range<usize>> = Vec::new();
-        for (row, label) in grid.rows.iter().enumerate() {
-            if !label.hosts.iter().any(|host| job.hosts.contains_node(host)) {
-                continue;
-            }
-            match rows.last_mut() {
-                Some(last) if last.end == row => last.end = row + 1,
-                _ => rows.push(row..row + 1),
-            }
+    let columns = (
+        from.map_or(0.0, column),
+        to.map_or(grid.columns as f64, column),
+    );
+    let mut rows: Vec<Range<usize>> = Vec::new();
+    for (row, _) in grid
+        .rows
+        .iter()
+        .enumerate()
+        .filter(|(_, row)| row.hosts.iter().any(|host| has(host)))
+    {
+        match rows.last_mut() {
+            Some(last) if last.end == row => last.end = row + 1,
+            _ => rows.push(row..row + 1),
         }
-        (columns.1 > columns.0 && !rows.is_empty()).then(|| JobMark {
-            job: job.id.clone(),
-            rows,
-            columns,
-        })
-    };
-    jobs.iter().filter_map(mark).collect()
+    }
+    (columns.1 > columns.0 && !rows.is_empty()).then_some(JobMark {
+        label,
+        rows,
+        columns,
+    })
 }
 
 #[cfg(test)]
@@ -79,16 +96,24 @@ mod tests {
             job("3", "n9", None, None),
             job("4", "n3", Some(0), Some(1000)),
         ];
+        let phase = Mark {
+            name: "write".to_owned(),
+            hosts: None,
+            from: 1200,
+            to: None,
+            value: None,
+        };
         let mark = |job: &str, rows: &[(usize, usize)], columns| JobMark {
-            job: job.to_owned(),
+            label: job.to_owned(),
             rows: rows.iter().map(|(start, end)| *start..*end).collect(),
             columns,
         };
         assert_eq!(
-            marks(&grid, &jobs),
+            marks(&grid, &jobs, &[phase]),
             [
-                mark("1", &[(0, 2), (3, 4)], (1.5, 3.0)),
-                mark("2", &[(4, 5)], (0.0, 10.0))
+                mark("job 1", &[(0, 2), (3, 4)], (1.5, 3.0)),
+                mark("job 2", &[(4, 5)], (0.0, 10.0)),
+                mark("write", &[(0, 2), (3, 5)], (2.0, 10.0))
             ]
         );
     }

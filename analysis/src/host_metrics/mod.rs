@@ -26,7 +26,7 @@ pub mod panels;
 mod prometheus;
 mod readings;
 mod request;
-mod text;
+pub(crate) mod text;
 
 pub use self::error::HostMetricsError;
 use self::readings::{Kind, Readings, SeriesKey};

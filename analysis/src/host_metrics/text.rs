@@ -169,6 +169,40 @@ fn columns(
     path: &Path,
     sink: &mut Sink<'_>,
 ) -> Result<(), HostMetricsError> {
+    rows(text, file, path, |header, row| header.row(row, sink))
+}
+
+/// Reads a file of LDMS, and passes each row to `each`.
+///
+/// # Errors
+/// Returns an error if the file cannot be read, has no header, or if `each` rejects a row.
+pub(crate) fn ldms_rows(
+    path: &Path,
+    mut each: impl FnMut(&Header, &csv::StringRecord) -> Result<(), String>,
+) -> Result<(), HostMetricsError> {
+    let name = crate::path::display_name(path);
+    let text = files::open(path).map_err(|source| HostMetricsError::Read {
+        name: name.clone(),
+        source,
+    })?;
+    let mut file = File {
+        name: &name,
+        line: 1,
+    };
+    rows(text.0, &mut file, path, |header, row| {
+        if header.one.is_some() {
+            return Err("it has no column Time or Time_msec".to_owned());
+        }
+        each(header, row)
+    })
+}
+
+fn rows(
+    text: impl Read,
+    file: &mut File<'_>,
+    path: &Path,
+    mut each: impl FnMut(&Header, &csv::StringRecord) -> Result<(), String>,
+) -> Result<(), HostMetricsError> {
     let mut reader = csv::ReaderBuilder::new()
         .has_headers(false)
         .flexible(true)
@@ -224,7 +258,7 @@ fn columns(
         }
         let after = next(file)?;
         let line = current.position().map_or(file.line, csv::Position::line);
-        match header.row(&current, sink) {
+        match each(&header, &current) {
             Ok(()) => {}
             // A running daemon may have written only a part of the last line.
             Err(_) if after.is_none() && current.len() < header.columns.len() => return Ok(()),
@@ -242,8 +276,8 @@ fn columns(
 }
 
 /// What the columns of a file mean.
-struct Header {
-    columns: Vec<Column>,
+pub(crate) struct Header {
+    pub(crate) columns: Vec<Column>,
     /// Indices of the time and the host.
     time: usize,
     host: usize,
@@ -253,9 +287,9 @@ struct Header {
 }
 
 /// A column of an LDMS file: its metric and its device.
-struct Column {
-    name: String,
-    device: Option<String>,
+pub(crate) struct Column {
+    pub(crate) name: String,
+    pub(crate) device: Option<String>,
 }
 
 impl Header {
@@ -294,7 +328,8 @@ impl Header {
         let columns: Vec<Column> = names.iter().map(column).collect();
         if let (Some(time), Some(host)) = (
             place("Time").or_else(|| place("Time_msec")),
-            place("ProducerName"),
+            // LDMS 2 and 3 have a number instead of a name.
+            place("ProducerName").or_else(|| place("CompId")),
         ) {
             return Some(Self {
                 columns,
@@ -318,18 +353,26 @@ impl Header {
         })
     }
 
+    /// Returns a column of a row.
+    fn get<'r>(&self, row: &'r csv::StringRecord, index: usize) -> Result<&'r str, String> {
+        row.get(index).ok_or_else(|| {
+            let (found, wanted) = (row.len(), self.columns.len());
+            format!("it has {found} columns instead of {wanted}")
+        })
+    }
+
+    /// Returns the time and the host of a complete row.
+    pub(crate) fn time_and_host<'r>(
+        &self,
+        row: &'r csv::StringRecord,
+    ) -> Result<(u64, &'r str), String> {
+        self.get(row, self.columns.len() - 1)?;
+        Ok((time(self.get(row, self.time)?)?, self.get(row, self.host)?))
+    }
+
     fn row(&self, row: &csv::StringRecord, sink: &mut Sink<'_>) -> Result<(), String> {
-        let get = |index: usize| {
-            row.get(index).ok_or_else(|| {
-                format!(
-                    "it has {} columns instead of {}",
-                    row.len(),
-                    self.columns.len()
-                )
-            })
-        };
-        let (ts, host) = (time(get(self.time)?)?, get(self.host)?);
-        get(self.columns.len() - 1)?;
+        let get = |index: usize| self.get(row, index);
+        let (ts, host) = self.time_and_host(row)?;
         let is_other = |index: usize| index != self.time && index != self.host;
         if let Some((metric, value)) = self.one {
             let metric = get(metric)?;

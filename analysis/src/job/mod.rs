@@ -25,7 +25,9 @@ use crate::ports::carried::{Flow, HCA_PORTS, Kind, both};
 use crate::ports::{Mean, PortKey, PortName, PortSummary, with_equal_bins};
 
 pub mod all;
+pub mod compare;
 pub mod imbalance;
+pub mod marks;
 pub mod row;
 pub mod run;
 pub mod sharing;
@@ -216,6 +218,11 @@ impl fmt::Display for Known {
             Ok(())
         }
     }
+}
+
+/// Returns whether a host is in a list, without regard to case.
+fn is_one_of(hosts: &Hosts, host: &str) -> bool {
+    hosts.contains_node(host) || hosts.iter().any(|name| name.eq_ignore_ascii_case(host))
 }
 
 /// Injected Gb/s, ejected Gb/s and blocked share of a port in a step.

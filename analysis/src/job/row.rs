@@ -3,7 +3,9 @@
 use serde::Serialize;
 
 use super::all::PortRate;
+use super::compare::Comparison;
 use super::imbalance::Imbalance;
+use super::marks::Phase;
 use super::run::JobRun;
 use super::sharing::Sharing;
 use super::{Job, Leaf, LocalTraffic, Node, Step, Uplink, mean};
@@ -58,6 +60,10 @@ pub struct JobRow<'a> {
     /// The jobs that shared links with the job, and the congestion that held it up. Null if only
     /// the nodes were given.
     pub sharing: Option<&'a Sharing>,
+    /// Run time against blocked time over all runs. Null except in the first row of several runs.
+    pub comparison: Option<Comparison>,
+    /// Phases of the application. Null without marks.
+    pub phases: Option<&'a [Phase]>,
     /// Metrics of the job's hosts in the steps, one row for each metric and host. Null without a
     /// source of host metrics.
     pub host_metrics: Option<Vec<HeatRow<'a>>>,
@@ -152,6 +158,8 @@ impl Job {
             blocked_ns_per_byte: self.blocked_ns_per_byte,
             imbalance: self.imbalance,
             sharing: None,
+            comparison: None,
+            phases: None,
             host_metrics: None,
         }
     }

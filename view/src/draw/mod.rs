@@ -7,6 +7,8 @@
 use std::path::Path;
 
 use ibnet::drawing::canvas::Canvas;
+use ibnet_analysis::heat::range::ColorRange;
+use ibnet_analysis::metric::Unit;
 use ibnet_record::types::Printable;
 use miette::Diagnostic;
 use plotters::coord::Shift;
@@ -22,6 +24,9 @@ mod svg;
 
 use self::bitmap::PixelBackend;
 use self::svg::SvgBackend;
+
+/// Colour of the marks of axes.
+const MARK: RGBColor = RGBColor(90, 90, 90);
 
 /// Format of a picture file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -170,6 +175,38 @@ pub fn image<DB: DrawingBackend>(area: &DrawingArea<DB, Shift>, image: &Image) -
         Some(element) => area.draw(&element),
         None => Ok(()),
     }
+}
+
+/// Draws a bar with the colours of a range, and marks with values beside it. `at` is its upper left
+/// corner.
+///
+/// # Errors
+/// Returns the errors of the backend.
+pub fn color_bar<DB: DrawingBackend>(
+    area: &DrawingArea<DB, Shift>,
+    (x, top): (i32, i32),
+    (width, height): (i32, i32),
+    range: &ColorRange,
+    unit: Unit,
+) -> Drawn<DB> {
+    let last = f64::from((height - 1).max(1));
+    let colors = (0..height).flat_map(|y| {
+        let (red, green, blue) = palette::color(1.0 - f64::from(y) / last);
+        [red, green, blue].repeat(width as usize)
+    });
+    let bar = Image {
+        at: (x, top),
+        size: (width as u32, height as u32),
+        rgb: colors.collect(),
+    };
+    image(area, &bar)?;
+    for (value, text) in axis::color_marks(range, unit, (height / 24).max(1) as usize) {
+        let y = top + height - 1 - (range.share(value) * last).round() as i32;
+        line(area, (x + width, y), (x + width + 4, y), &MARK)?;
+        let place = (HPos::Left, VPos::Center);
+        write(area, &text, 12, (x + width + 7, y), place, &BLACK)?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

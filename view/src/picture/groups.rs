@@ -31,6 +31,7 @@ pub fn of_groups(groups: &[GroupTraffic], zone: &Zone) -> Timeline {
         steps,
         zone: zone.clone(),
         panels: groups.iter().flat_map(panels).collect(),
+        marks: Vec::new(),
     }
 }
 

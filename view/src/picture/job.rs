@@ -123,6 +123,7 @@ pub fn of_job(job: &Job, title: &str, zone: &Zone) -> Timeline {
         steps,
         zone: zone.clone(),
         panels,
+        marks: Vec::new(),
     }
 }
 
@@ -185,6 +186,7 @@ pub fn of_all(traffic: &JobsTraffic, into: Option<&str>, zone: &Zone) -> Timelin
         steps: traffic.bins,
         zone: zone.clone(),
         panels,
+        marks: Vec::new(),
     }
 }
 

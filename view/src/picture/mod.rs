@@ -8,5 +8,6 @@ mod hosts;
 pub mod job;
 pub mod latency;
 pub mod map;
+pub mod matrix;
 pub mod sweeps;
 pub mod timeline;

@@ -2,6 +2,7 @@
 
 use ibnet::drawing::canvas::shortened;
 use ibnet_analysis::cell::{self, Cell};
+use ibnet_analysis::job::marks::Mark;
 use ibnet_analysis::metric::Unit;
 use ibnet_analysis::when::Zone;
 use ibnet_record::types::Printable;
@@ -22,6 +23,9 @@ const TOP: i32 = 92;
 const BETWEEN: i32 = 64;
 
 const SMALL: u32 = 12;
+
+/// Largest number of rows of phases.
+const MARK_ROWS: usize = 4;
 
 /// Largest number of series that have their own colours.
 pub(super) const COLORS: usize = palette::SERIES;
@@ -75,6 +79,8 @@ pub struct Timeline {
     pub(super) steps: usize,
     pub(super) zone: Zone,
     pub(super) panels: Vec<Panel>,
+    /// Phases of an application.
+    pub(super) marks: Vec<Mark>,
 }
 
 /// Returns the series with the largest sums, in unchanged order, and joins all others into
@@ -144,13 +150,126 @@ impl Timeline {
         self
     }
 
+    /// Adds phases of an application: a bar for each, lines at their starts and ends in all panels,
+    /// and a panel of their values.
+    #[must_use]
+    pub fn with_marks(mut self, marks: &[Mark]) -> Self {
+        let is_shown = |mark: &&Mark| {
+            mark.from < self.end_ns() && mark.to.is_none_or(|to| to >= self.start_ns)
+        };
+        self.marks = marks.iter().filter(is_shown).cloned().collect();
+        self.marks.sort_by_key(|mark| mark.from);
+        let value = |step: usize| {
+            let start = self.start_ns + step as u64 * self.step_ns;
+            let is_in = |mark: &&Mark| {
+                mark.from < start + self.step_ns && mark.to.is_none_or(|to| to > start)
+            };
+            let values = self
+                .marks
+                .iter()
+                .filter(is_in)
+                .filter_map(|mark| mark.value);
+            values
+                .reduce(|a, b| a + b)
+                .map_or(Cell::NoRecord, Cell::Value)
+        };
+        let values: Vec<Cell> = (0..self.steps).map(value).collect();
+        if values.iter().any(|cell| cell.value().is_some()) {
+            self.panels.push(Panel {
+                title: "Value of the phases".to_owned(),
+                unit: Unit::Number,
+                most: None,
+                stacked: Vec::new(),
+                curves: vec![Series {
+                    name: "sum".to_owned(),
+                    color: palette::LINES[0],
+                    values,
+                }],
+            });
+        }
+        self
+    }
+
+    /// Returns the distinct names of the phases, and the row of each phase. Phases at the same time
+    /// have different rows, if there are not too many.
+    fn mark_rows(&self) -> (Vec<&str>, Vec<usize>) {
+        let (mut names, mut ends): (Vec<&str>, Vec<u64>) = Default::default();
+        let mut rows = Vec::new();
+        for mark in &self.marks {
+            if !names.contains(&&*mark.name) {
+                names.push(&mark.name);
+            }
+            let free = ends.iter().position(|end| *end <= mark.from);
+            let row = free.unwrap_or(ends.len()).min(MARK_ROWS - 1);
+            let end = mark.to.unwrap_or(u64::MAX);
+            match ends.get_mut(row) {
+                Some(last) => *last = end.max(*last),
+                None => ends.push(end),
+            }
+            rows.push(row);
+        }
+        (names, rows)
+    }
+
+    /// Returns the height of the bars of the phases.
+    fn marks_height(&self) -> i32 {
+        let (names, rows) = self.mark_rows();
+        let rows = rows.into_iter().max().map_or(0, |row| row + 1);
+        match rows.max(names.len().min(COLORS)) {
+            0 => 0,
+            rows => 24 + 18 * rows as i32,
+        }
+    }
+
+    /// Draws the phases above the panels, and lines at their starts and ends in the panels.
+    fn draw_marks<DB: DrawingBackend>(&self, area: &DrawingArea<DB, Shift>) -> Drawn<DB> {
+        let (names, rows) = self.mark_rows();
+        let top = TOP - 2;
+        let span = (self.end_ns() - self.start_ns).max(1) as f64;
+        let x = |ns: u64| {
+            let since = ns.clamp(self.start_ns, self.end_ns()) - self.start_ns;
+            LEFT + (since as f64 / span * f64::from(PLOT)).round() as i32
+        };
+        let color = |name: &str| {
+            let index = names.iter().position(|other| *other == name);
+            rgb(palette::LINES[index.unwrap_or(0).min(COLORS - 1)])
+        };
+        if !self.marks.is_empty() {
+            let place = (HPos::Left, VPos::Bottom);
+            draw::write(area, "Phases", 13, (LEFT, top - 6), place, &BLACK)?;
+        }
+        for (mark, row) in self.marks.iter().zip(rows) {
+            let (from, to) = (x(mark.from), x(mark.to.unwrap_or(u64::MAX)));
+            let (color, y) = (color(&mark.name), top + 18 * row as i32);
+            let panels = (0..self.panels.len()).map(|panel| self.top(panel));
+            for (top, x) in panels.flat_map(|top| [(top, from), (top, to)]) {
+                draw::line(area, (x, top), (x, top + HEIGHT), &color)?;
+            }
+            let corners = [(from, y), (to.max(from + 2), y + 12)];
+            area.draw(&Rectangle::new(corners, color.filled()))?;
+        }
+        let left = LEFT + PLOT + 16;
+        for (row, name) in names.iter().enumerate().take(COLORS) {
+            let y = top + 6 + 18 * row as i32;
+            let corners = [(left, y - 6), (left + 14, y + 6)];
+            area.draw(&Rectangle::new(corners, color(name).filled()))?;
+            let text = match names.len() - COLORS.min(names.len()) {
+                more @ 1.. if row == COLORS - 1 => format!("{} other phases", more + 1),
+                _ => fitting(name, SMALL, PAGE - left - 26),
+            };
+            let place = (HPos::Left, VPos::Center);
+            draw::write(area, &text, SMALL, (left + 20, y), place, &BLACK)?;
+        }
+        Ok(())
+    }
+
     fn end_ns(&self) -> u64 {
         self.start_ns
             .saturating_add(self.step_ns.saturating_mul(self.steps as u64))
     }
 
-    fn top(panel: usize) -> i32 {
-        TOP + panel as i32 * (HEIGHT + BETWEEN)
+    fn top(&self, panel: usize) -> i32 {
+        TOP + self.marks_height() + panel as i32 * (HEIGHT + BETWEEN)
     }
 
     /// Returns the left end of a step.
@@ -408,7 +527,7 @@ fn rounded_up(most: f64) -> f64 {
 
 impl Drawing for Timeline {
     fn size(&self) -> (u32, u32) {
-        (PAGE as u32, Self::top(self.panels.len()) as u32)
+        (PAGE as u32, self.top(self.panels.len()) as u32)
     }
 
     fn title(&self) -> String {
@@ -454,9 +573,9 @@ impl Drawing for Timeline {
             )?;
         }
         for (number, panel) in self.panels.iter().enumerate() {
-            self.panel(area, panel, Self::top(number))?;
+            self.panel(area, panel, self.top(number))?;
         }
-        Ok(())
+        self.draw_marks(area)
     }
 }
 
@@ -507,6 +626,7 @@ mod tests {
             steps: 4,
             zone: Zone::utc(),
             panels: vec![panel],
+            marks: Vec::new(),
         }
     }
 

@@ -7,6 +7,8 @@ pub mod job;
 pub mod jobs;
 pub mod latency;
 pub mod links;
+pub mod matrix;
+pub mod phases;
 pub mod prevalence;
 pub mod sharing;
 pub mod sweeps;

@@ -2,7 +2,9 @@
 
 use std::fmt::{self, Write};
 
+use ibnet_analysis::correlation::RankTest;
 use ibnet_analysis::job::Job;
+use ibnet_analysis::job::compare::Comparison;
 use ibnet_analysis::job::run::JobRun;
 use ibnet_analysis::job::sharing::{JobOnLink, JobShare, Method, Neighbour, Sharing};
 use ibnet_analysis::trees::RootCause;
@@ -220,7 +222,11 @@ fn write_method(text: &mut String, sharing: &Sharing) -> fmt::Result {
 }
 
 /// Writes a table of runs of a job. The first one is the reference for the others.
-pub fn comparison(runs: &[(&JobRun, &Job, Option<&Sharing>)], zone: &Zone) -> String {
+pub fn comparison(
+    runs: &[(&JobRun, &Job, Option<&Sharing>)],
+    compared: &Comparison,
+    zone: &Zone,
+) -> String {
     let mut table = table::new();
     table.set_header([
         "run",
@@ -262,7 +268,38 @@ pub fn comparison(runs: &[(&JobRun, &Job, Option<&Sharing>)], zone: &Zone) -> St
             neighbour.unwrap_or_else(dash),
         ]);
     }
-    format!("\n{}\n", table::to_text(table, &[2, 3, 4, 5, 6]))
+    let tests = tests(compared);
+    format!("\n{}\n\n{tests}", table::to_text(table, &[2, 3, 4, 5, 6]))
+}
+
+/// Writes whether the runs that were blocked longer also took longer.
+fn tests(compared: &Comparison) -> String {
+    let Comparison { runs, left_out, .. } = compared;
+    let mut text = String::new();
+    for (what, test) in [
+        ("blocked time of a node", compared.blocked_seconds),
+        ("blocked time for each byte", compared.blocked_ns_per_byte),
+    ] {
+        let test = test.map_or_else(
+            || "no test: it needs three runs that differ".to_owned(),
+            |RankTest { rho, p, is_exact }| {
+                let orders = if is_exact { "all" } else { "99,999 random" };
+                format!("Spearman {rho:.2}, p = {p:.3} ({orders} orders of {runs} runs)")
+            },
+        );
+        text += &format!("run time and {what:26}  {test}\n");
+    }
+    text += "p is the probability of such a correlation by chance. With fewer than five runs it is\n\
+             never below 0.05. A correlation is not a cause: a longer run has more time to be blocked.\n";
+    if *left_out > 0 {
+        text += &format!(
+            "Left out: {left_out} that did not complete, or whose blocked time is known for less than 80 %.\n"
+        );
+    }
+    if compared.has_other_nodes {
+        text += "The runs have different numbers of nodes, so their times are hardly comparable.\n";
+    }
+    text
 }
 
 fn dash() -> String {

@@ -323,8 +323,8 @@ fn wrong_arguments_are_reported() {
         (&["job", "lines.jsonl", "--all"], 1, "cannot run `sacct"),
         (
             &["job", "lines.jsonl", "--nodes", "n1", "--routes", "jobs"],
-            2,
-            "--routes",
+            1,
+            "cannot read routes from jobs",
         ),
         (
             &[

@@ -201,3 +201,185 @@ fn other_jobs_have_their_own_time_after_a_command_that_hangs() {
     let text = String::from_utf8_lossy(&failed.get_output().stderr).into_owned();
     assert!(!text.contains("cannot ask for jobs"), "{text}");
 }
+
+/// Two hosts of one leaf switch, of which n1 sends 8 Gb/s to n2 for four seconds.
+fn pair(folder: &Path) {
+    let mut text = String::new();
+    for second in 1..=4_u64 {
+        let mut port = |guid: u64,
+                        port: u8,
+                        node: &str,
+                        kind: &str,
+                        peer: (u64, u8, &str),
+                        gbps| {
+            let (peer_guid, peer_port, peer) = peer;
+            let (xmit, rcv): (f64, f64) = gbps;
+            let line = serde_json::json!({
+                "type": "port", "ts": (START + second) * 1_000_000_000, "slot": START + second, "sampler": "s",
+                "guid": format!("{guid:#018x}"), "port": port, "lid": guid, "node": node, "kind": kind, "hops": 1,
+                "peer_guid": format!("{peer_guid:#018x}"), "peer_port": peer_port, "peer": peer, "link": "4xEDR",
+                "link_source": "live", "status": "ok", "rtt_ns": 1000, "mads": 1, "identity": "ok",
+                "dt_ns": 1_000_000_000, "xmit_gbps": xmit, "rcv_gbps": rcv, "xmit_blocked": 0.25,
+            });
+            text += &format!("{line}\n");
+        };
+        let (leaf, sends, receives) = (9, (8.0, 0.0), (0.0, 8.0));
+        port(1, 1, "n1 mlx5_0", "hca", (leaf, 1, "leaf"), sends);
+        port(2, 1, "n2 mlx5_0", "hca", (leaf, 2, "leaf"), receives);
+        port(leaf, 1, "leaf", "switch", (1, 1, "n1 mlx5_0"), receives);
+        port(leaf, 2, "leaf", "switch", (2, 1, "n2 mlx5_0"), sends);
+    }
+    fs::write(folder.join("lines.jsonl"), text).unwrap();
+    let routes = "Unicast lids [0x0-0x9] of switch Lid 9 guid 0x0000000000000009 (leaf):\n\
+                  0x0001 001 : (Channel Adapter portguid 0x0000000000000001: 'n1')\n\
+                  0x0002 002 : (Channel Adapter portguid 0x0000000000000002: 'n2')\n";
+    fs::write(folder.join("routes.txt"), routes).unwrap();
+}
+
+const START: u64 = 1_795_262_400;
+
+#[test]
+fn matrix_of_a_single_pair_is_exact() {
+    let folder = tempfile::tempdir().unwrap();
+    pair(folder.path());
+    let args = [
+        "job",
+        "lines.jsonl",
+        "--nodes",
+        "n[1-2]",
+        "--routes",
+        "routes.txt",
+        "--matrix",
+    ];
+    let rows = rows(&mut view(
+        folder.path(),
+        &[&args[..], &["--format", "json"]].concat(),
+    ));
+    assert_eq!(rows.len(), 1, "{rows:?}");
+    let row = &rows[0];
+    assert_eq!(
+        [&row["from"], &row["to"], &row["from_leaf"]],
+        ["n1", "n2", "leaf"]
+    );
+    // 8 Gb/s for four seconds, and bounds with a margin of 5 %.
+    let bytes = ["least_bytes", "estimate_bytes", "most_bytes"];
+    assert_eq!(
+        bytes.map(|name| (row[name].as_f64().unwrap() / 1e7).round()),
+        [380.0, 400.0, 420.0]
+    );
+    let text = view(folder.path(), &[&args[..], &["-o", "m.svg"]].concat())
+        .assert()
+        .success();
+    let text = String::from_utf8_lossy(&text.get_output().stdout).into_owned();
+    assert!(
+        text.contains("n1    n2    3.800 GB  4.000 GB  4.200 GB"),
+        "{text}"
+    );
+    assert!(text.lines().all(|line| line.len() <= 90), "{text}");
+    let svg = fs::read_to_string(folder.path().join("m.svg")).unwrap();
+    assert!(
+        svg.contains(">n1 (1)<") && svg.contains(">n2 (2)<"),
+        "{svg}"
+    );
+    view(
+        folder.path(),
+        &["job", "lines.jsonl", "--nodes", "n1", "--matrix"],
+    )
+    .assert()
+    .code(2);
+}
+
+#[test]
+fn phases_are_added_up_by_name_and_drawn() {
+    let folder = tempfile::tempdir().unwrap();
+    pair(folder.path());
+    let marks = format!(
+        "name,start,end,nodes,value\nwrite,{START},{}.5,n1,3\nwrite,{},{},,4\nidle,{},,n9,\n",
+        START + 1,
+        START + 3,
+        START + 4,
+        START + 1
+    );
+    fs::write(folder.path().join("marks.csv"), marks).unwrap();
+    let job = [
+        "job",
+        "lines.jsonl",
+        "--nodes",
+        "n[1-2]",
+        "--marks",
+        "marks.csv",
+    ];
+    let text = view(folder.path(), &[&job[..], &["-o", "p.svg"]].concat())
+        .assert()
+        .success();
+    let text = String::from_utf8_lossy(&text.get_output().stdout).into_owned();
+    // n1 sent 1 GB a second, for 1.5 s and for 1 s. Its port and that of n2 were blocked a quarter.
+    let row = text.lines().find(|line| line.starts_with("write")).unwrap();
+    let words: Vec<&str> = row.split_whitespace().collect();
+    assert_eq!(
+        words,
+        [
+            "write", "2", "2.5", "2.500", "GB", "1.000", "GB", "0.9", "s", "0.3500", "7"
+        ],
+        "{text}"
+    );
+    assert!(!text.contains("idle"), "{text}");
+    let svg = fs::read_to_string(folder.path().join("p.svg")).unwrap();
+    assert!(svg.contains(">Phases<") && svg.contains(">Value of the phases<"));
+    view(
+        folder.path(),
+        &[
+            "heatmap",
+            "lines.jsonl",
+            "--by",
+            "host",
+            "--marks",
+            "marks.csv",
+            "-o",
+            "h.svg",
+        ],
+    )
+    .assert()
+    .success();
+    let svg = fs::read_to_string(folder.path().join("h.svg")).unwrap();
+    assert!(svg.contains(">write<"), "{svg}");
+    fs::write(folder.path().join("marks.csv"), "name,start\nwrite,soon\n").unwrap();
+    let failed = view(folder.path(), &job).assert().failure();
+    let stderr = String::from_utf8_lossy(&failed.get_output().stderr).into_owned();
+    assert!(
+        stderr.contains("cannot read the mark at marks.csv:2")
+            && stderr.contains("name,start,end,nodes,value"),
+        "{stderr}"
+    );
+}
+
+#[test]
+fn imported_recording_is_drawn() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut text = "#Time,Time_usec,ProducerName,ib.port_xmit_data#mlx5_0.1\n".to_owned();
+    for second in 0..4 {
+        // 1 GB a second in words of 4 bytes.
+        text += &format!("{}.1,100000,n1,{}\n", START + second, second * 250_000_000);
+    }
+    fs::write(folder.path().join("sysclassib.1"), text).unwrap();
+    view(
+        folder.path(),
+        &["import", "sysclassib.1", "-o", "old.jsonl"],
+    )
+    .assert()
+    .success();
+    let rows = rows(&mut view(
+        folder.path(),
+        &["heatmap", "old.jsonl", "--by", "host", "--format", "json"],
+    ));
+    let cells = rows[0]["cells"].as_array().unwrap();
+    let values: Vec<f64> = cells
+        .iter()
+        .filter_map(|cell| cell["value"].as_f64())
+        .collect();
+    assert_eq!(rows[0]["row"], "n1");
+    assert!(
+        values.len() >= 3 && values.iter().all(|gbps| (gbps - 8.0).abs() < 1e-6),
+        "{rows:?}"
+    );
+}

@@ -9,6 +9,7 @@ use ibnet_analysis::errors::ErrorRow;
 use ibnet_analysis::heat::rows::HeatRow;
 use ibnet_analysis::job::all::JobTotal;
 use ibnet_analysis::job::row::JobRow;
+use ibnet_analysis::job::sharing::MatrixCell;
 use ibnet_analysis::latency::LatencyRow;
 use ibnet_analysis::links::LinkRow;
 use ibnet_analysis::prevalence::PrevalenceRow;
@@ -713,6 +714,7 @@ fn every_field_is_documented() {
         TreeRow::COLUMNS,
         JobRow::COLUMNS,
         JobTotal::COLUMNS,
+        MatrixCell::COLUMNS,
         LatencyRow::COLUMNS,
         SweepRow::COLUMNS,
         BinRow::COLUMNS,

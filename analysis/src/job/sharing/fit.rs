@@ -25,7 +25,7 @@ use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 
 use super::bounds::{
-    CONTRADICTION, HostLoads, IDLE_GBPS, Limits, Most, NO_JOB, Owner, Parts, of_most,
+    Bounds, CONTRADICTION, HostLoads, IDLE_GBPS, Limits, Most, NO_JOB, Owner, Parts, of_most,
 };
 use super::network::{LinkIndex, Network};
 use super::reach::Reach;
@@ -59,6 +59,26 @@ const MIN_NEIGHBOUR_GBPS: f64 = 1e-8;
 /// Min affinity, so that a pair can recover after a bin in which it was idle.
 const MIN_AFFINITY: f64 = 1e-6;
 
+/// Rounds in which the bounds of the pairs are made narrower. More change them by less than 1 %.
+const BOUND_ROUNDS: usize = 3;
+
+/// The result of the fit.
+pub(super) struct Fit {
+    /// Shares of all owners in each bin.
+    pub(super) parts: Vec<Parts>,
+    pub(super) pairs: Vec<PairTotal>,
+}
+
+/// Traffic from one host to another, in Gb/s summed over all bins.
+#[derive(Clone, Copy)]
+pub(super) struct PairTotal {
+    /// Indices of [`Network::hosts`].
+    pub(super) from: u32,
+    pub(super) to: u32,
+    pub(super) bounds: Bounds,
+    pub(super) estimate: f64,
+}
+
 /// Pairs of hosts with possible traffic, and their paths.
 struct Pairs {
     /// Sender, receiver, and range in `paths`.
@@ -86,13 +106,13 @@ fn owner(from: Owner, to: Owner) -> Option<Owner> {
     }
 }
 
-/// Computes the shares in all bins with forwarding tables. Returns `None` if there are too many
-/// pairs of hosts.
+/// Computes the shares in all bins, and the traffic of all pairs of hosts, with forwarding tables.
+/// Returns `None` if there are too many pairs of hosts.
 pub(super) fn with_routes(
     network: &Network<'_>,
     loads: &[(u64, HostLoads)],
     routes: &Routes,
-) -> Option<Vec<Parts>> {
+) -> Option<Fit> {
     let mut pairs = Pairs {
         pairs: Vec::new(),
         paths: Vec::new(),
@@ -123,12 +143,16 @@ pub(super) fn with_routes(
         .zip(fitted)
         .map(|(bin, gbps)| pairs.fit(bin, gbps, LAST_ROUNDS))
         .collect();
-    Some(
-        bins.par_iter()
-            .zip(&fitted)
-            .map(|(bin, gbps)| pairs.parts(bin, gbps, network, &reach))
-            .collect(),
-    )
+    let parts: Vec<Parts> = bins
+        .par_iter()
+        .zip(&fitted)
+        .map(|(bin, gbps)| pairs.parts(bin, gbps, network, &reach))
+        .collect();
+    let totals = pairs.totals(&bins, &fitted, &parts);
+    Some(Fit {
+        parts,
+        pairs: totals,
+    })
 }
 
 /// Returns values with the mean 0 and the sum of squares 1.
@@ -463,5 +487,94 @@ impl Pairs {
             }
         }
         limits
+    }
+
+    /// Returns the traffic of the pairs over all bins. The estimate is limited by the bounds.
+    fn totals(&self, bins: &[Bin<'_>], fitted: &[Vec<f64>], parts: &[Parts]) -> Vec<PairTotal> {
+        let total = |(from, to, _): &(u32, u32, _)| PairTotal {
+            from: *from,
+            to: *to,
+            bounds: Bounds::default(),
+            estimate: 0.0,
+        };
+        let mut totals: Vec<PairTotal> = self.pairs.iter().map(total).collect();
+        let bounds: Vec<Vec<Bounds>> = bins
+            .par_iter()
+            .zip(parts)
+            .map(|(bin, parts)| self.bounds(bin, parts.is_contradicted))
+            .collect();
+        for ((bin, gbps), bounds) in bins.iter().zip(fitted).zip(bounds) {
+            for (((pair, _), gbps), Bounds { least, most }) in
+                bin.members.iter().zip(gbps).zip(bounds)
+            {
+                let total = &mut totals[*pair as usize];
+                total.bounds.least += least;
+                total.bounds.most += most;
+                total.estimate += gbps.clamp(least, most);
+            }
+        }
+        totals
+    }
+
+    /// Returns the bounds of the traffic of each member of a bin, in Gb/s. A pair sends at most
+    /// what each of its counters shows (those of the sender, the receiver and the links of its
+    /// path) less what the other pairs of this counter send at least; and at least what a counter
+    /// shows less what the other pairs send at most. Each round starts from the bounds of the round
+    /// before. If hosts of different jobs exchange data, only the counters themselves are bounds.
+    fn bounds(&self, bin: &Bin<'_>, is_contradicted: bool) -> Vec<Bounds> {
+        let hosts = bin.hosts.sends.len();
+        let links = bin.loads.iter().copied();
+        let measured: Vec<Option<f64>> = [&bin.hosts.sends, &bin.hosts.receives]
+            .into_iter()
+            .flatten()
+            .map(|gbps| Some(*gbps))
+            .chain(links)
+            .collect();
+        let counters = |pair: u32| {
+            let (from, to, _) = self.pairs[pair as usize];
+            let path = self
+                .path(pair)
+                .iter()
+                .map(|link| 2 * hosts + *link as usize);
+            [from as usize, hosts + to as usize]
+                .into_iter()
+                .chain(path)
+                .filter_map(|counter| Some((counter, measured[counter]?)))
+        };
+        // The counters of two ports are not read at the same instant.
+        let (low, high) = (1.0 - CONTRADICTION, 1.0 + CONTRADICTION);
+        let of_counters = |(pair, _): &(u32, Owner)| Bounds {
+            least: 0.0,
+            most: counters(*pair)
+                .map(|(_, gbps)| gbps)
+                .fold(f64::MAX, f64::min)
+                * high,
+        };
+        let widest: Vec<Bounds> = bin.members.iter().map(of_counters).collect();
+        let mut bounds = widest.clone();
+        let rounds = if is_contradicted { 0 } else { BOUND_ROUNDS };
+        for _ in 0..rounds {
+            let mut sums = vec![Bounds::default(); measured.len()];
+            for ((pair, _), bounds) in bin.members.iter().zip(&bounds) {
+                for (counter, _) in counters(*pair) {
+                    sums[counter].least += bounds.least;
+                    sums[counter].most += bounds.most;
+                }
+            }
+            for ((pair, _), bounds) in bin.members.iter().zip(&mut bounds) {
+                let before = *bounds;
+                for (counter, gbps) in counters(*pair) {
+                    let sum = sums[counter];
+                    let least = gbps * low - (sum.most - before.most);
+                    let most = gbps * high - (sum.least - before.least);
+                    bounds.least = bounds.least.max(least);
+                    bounds.most = bounds.most.min(most);
+                }
+            }
+            if bounds.iter().any(|bounds| bounds.least > bounds.most) {
+                return widest;
+            }
+        }
+        bounds
     }
 }

@@ -19,6 +19,7 @@ use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use self::bounds::{HostLoads, NO_JOB, Owner, Part, Parts};
+use self::fit::{Fit, PairTotal};
 use self::network::{LinkIndex, Network};
 use super::all::JobList;
 use crate::ports::{PortKey, PortName, PortSummary, with_equal_bins};
@@ -26,10 +27,12 @@ use crate::routes::Routes;
 
 mod bounds;
 mod fit;
+mod matrix;
 mod network;
 mod reach;
 mod rows;
 
+pub use self::matrix::{Matrix, MatrixCell, OTHERS, Square};
 pub use self::rows::{JobOnLink, JobShare, LinkShare, Neighbour, RootShare, Sharing};
 
 /// A job counts on a link in a bin if its share of the data is larger than this, 0 to 1.
@@ -55,7 +58,8 @@ pub struct Shares<'a> {
     jobs: Vec<Vec<u32>>,
     bins: Vec<(u64, Parts)>,
     bin_ns: u64,
-    method: Method,
+    /// `None` without an estimate.
+    pairs: Option<Vec<PairTotal>>,
     has_too_many_pairs: bool,
 }
 
@@ -141,18 +145,17 @@ impl<'a> Shares<'a> {
             loads.push((number, bin));
         }
         let fitted = routes.map(|routes| fit::with_routes(&network, &loads, routes));
-        let (method, has_too_many_pairs) = match &fitted {
-            Some(Some(_)) => (Method::Routes, false),
-            Some(None) => (Method::LeafLinks, true),
-            None => (Method::LeafLinks, false),
-        };
+        let has_too_many_pairs = matches!(fitted, Some(None));
         let bounded = || {
             loads
                 .par_iter()
                 .map(|(number, hosts)| bounds::without_routes(&network, hosts, *number))
                 .collect()
         };
-        let parts: Vec<Parts> = fitted.flatten().unwrap_or_else(bounded);
+        let (parts, pairs): (Vec<Parts>, _) = match fitted.flatten() {
+            Some(Fit { parts, pairs }) => (parts, Some(pairs)),
+            None => (bounded(), None),
+        };
         let bins = loads.iter().map(|(number, _)| *number).zip(parts).collect();
         let name = |owner: &Vec<u32>| {
             let mut ids: Vec<&str> = owner.iter().map(|job| jobs.id(*job)).collect();
@@ -167,8 +170,15 @@ impl<'a> Shares<'a> {
             jobs: owners,
             bins,
             bin_ns,
-            method,
+            pairs,
             has_too_many_pairs,
+        }
+    }
+
+    fn method(&self) -> Method {
+        match self.pairs {
+            Some(_) => Method::Routes,
+            None => Method::LeafLinks,
         }
     }
 
@@ -217,7 +227,7 @@ impl<'a> Shares<'a> {
         let sum =
             |value: fn(&Parts) -> f64| self.bins.iter().map(|(_, parts)| value(parts)).sum::<f64>();
         let measured = sum(|parts| parts.measured);
-        (self.method == Method::Routes && measured > 0.0)
+        (self.method() == Method::Routes && measured > 0.0)
             .then(|| sum(|parts| parts.unexplained) / measured)
     }
 

@@ -204,7 +204,7 @@ impl Shares<'_> {
         neighbours.sort_by(|a, b| b.share.likely().total_cmp(&a.share.likely()));
         links.sort_by(|a, b| b.0.total_cmp(&a.0));
         Sharing {
-            method: self.method,
+            method: self.method(),
             interval_ns: self.bin_ns,
             unexplained: self.unexplained(),
             contradicted_seconds: self.contradicted_seconds(),
@@ -222,7 +222,7 @@ impl Shares<'_> {
             self.network.links[link as usize].0,
             self.network.peer(link).0,
         );
-        self.method == Method::Routes || leaves.contains(&from) || leaves.contains(&to)
+        self.method() == Method::Routes || leaves.contains(&from) || leaves.contains(&to)
     }
 
     /// Returns the leaf switches of hosts.

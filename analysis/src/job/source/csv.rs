@@ -57,7 +57,8 @@ pub(super) fn entries(text: &str, zone: &Zone) -> Option<Result<Vec<Entry>, Stri
     )
 }
 
-fn time(text: Option<&str>, zone: &Zone) -> Result<Option<u64>, Fault> {
+/// Parses a time of a file. Returns `None` for an empty field.
+pub(in crate::job) fn time(text: Option<&str>, zone: &Zone) -> Result<Option<u64>, Fault> {
     let Some(text) = text.filter(|text| !text.is_empty()) else {
         return Ok(None);
     };

@@ -69,6 +69,23 @@ pub enum SourceError {
         /// The text.
         found: String,
     },
+    /// A mark is malformed.
+    #[error(
+        "cannot read the mark at {}: {what} (found `{}`)",
+        Printable(place),
+        Printable(found)
+    )]
+    #[diagnostic(help(
+        "give CSV with the columns name,start,end,nodes,value, or JSON lines with these fields"
+    ))]
+    Mark {
+        /// File name and line number.
+        place: String,
+        /// The fault.
+        what: &'static str,
+        /// The text.
+        found: String,
+    },
     /// The whole text is malformed.
     #[error("cannot read jobs from {}: {why}", Printable(name))]
     #[diagnostic(help("{REMEDY}"))]
@@ -99,7 +116,7 @@ pub(super) struct Entry {
 }
 
 /// What is wrong with a job, and its text.
-pub(super) type Fault = (&'static str, String);
+pub(in crate::job) type Fault = (&'static str, String);
 
 /// The values of a job in a text.
 #[derive(Clone, Copy, Debug, Default)]

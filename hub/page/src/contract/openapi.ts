@@ -485,7 +485,7 @@ export interface PortRecord {
    */
   link: string;
   /**
-   * Source of `link`: `live` (PortInfo, IBA vol. 1, 14.2.5.6), or `file` (the net file) as long as PortInfo was not read
+   * Source of `link`: `live` (PortInfo, IBA vol. 1, 14.2.5.6), or `file` (the net file) as long as PortInfo was not read. `imported`: `ibnet-view import` made the record from a recording that does not have the link
    */
   link_source: string;
   /**

@@ -8,6 +8,7 @@ use ibnet_analysis::groups::traffic::GroupTraffic;
 use ibnet_analysis::groups::{Group, Groups};
 use ibnet_analysis::input::Inputs;
 use ibnet_analysis::job::all::{AllJobs, JobList};
+use ibnet_analysis::job::marks::Mark;
 use ibnet_analysis::when::Zone;
 use ibnet_view::draw::{self, render};
 use ibnet_view::{document, picture, text};
@@ -43,6 +44,7 @@ pub(crate) struct Report<'a> {
     pub(crate) format: Format,
     pub(crate) output: Option<&'a Path>,
     pub(crate) hosts: &'a HostArgs,
+    pub(crate) marks: Vec<Mark>,
 }
 
 impl Report<'_> {
@@ -85,7 +87,9 @@ impl Report<'_> {
                     .map(|target| target.host.clone());
                 let picture = host_metrics::below(
                     self.hosts,
-                    picture::groups::of_groups(&traffic, &zone).trimmed(span),
+                    picture::groups::of_groups(&traffic, &zone)
+                        .trimmed(span)
+                        .with_marks(&self.marks),
                     hosts,
                 )?;
                 render(

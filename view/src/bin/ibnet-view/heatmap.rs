@@ -30,6 +30,7 @@ use crate::format::{self, Format};
 use crate::groups::GroupArgs;
 use crate::host_metrics::{HostArgs, row_of_host};
 use crate::job_source::JobSource;
+use crate::marks::MarkArgs;
 
 /// Draw metrics as colours, by time and by port, link, switch or host
 #[derive(Debug, clap::Args)]
@@ -82,6 +83,8 @@ pub(crate) struct Args {
     slurm: Option<String>,
     #[command(flatten)]
     source: JobSource,
+    #[command(flatten)]
+    marks: MarkArgs,
     /// Largest size of the picture in pixels, if its texts fit. Rows and columns without room are
     /// merged
     #[arg(long, value_name = "WIDTHxHEIGHT", value_parser = size)]
@@ -211,7 +214,7 @@ fn draw(args: &Args, inputs: &Inputs, output: Option<&PathBuf>) -> Result<(), Fa
         _ => HeatMap::new(args.metric.clone(), hosts).with_groups(groups),
     };
     let zone = Zone::local();
-    let jobs = jobs(args)?;
+    let (jobs, phases) = (jobs(args)?, args.marks.read()?.unwrap_or_default());
     let (heat, summary) = common::read(inputs, &empty)?;
     let hosts = heat.host_rows();
     let grid = heat
@@ -238,7 +241,7 @@ fn draw(args: &Args, inputs: &Inputs, output: Option<&PathBuf>) -> Result<(), Fa
         zone.clone(),
         args.size,
     );
-    let picture = picture.with_jobs(|grid| marks::marks(grid, &jobs));
+    let picture = picture.with_jobs(|grid| marks::marks(grid, &jobs, &phases));
     let bytes = render(&picture, format)?;
     Staged::new(path, &bytes)?.commit()?;
     for grid in std::iter::once(&grid).chain(&of_hosts) {

@@ -8,11 +8,14 @@ use ibnet_analysis::heat::grid::Grid;
 use ibnet_analysis::hosts::Hosts;
 use ibnet_analysis::input::Inputs;
 use ibnet_analysis::job::all::{AllJobs, JobList};
+use ibnet_analysis::job::compare::Comparison;
+use ibnet_analysis::job::marks::Mark;
 use ibnet_analysis::job::row::JobRow;
 use ibnet_analysis::job::run::JobRun;
 use ibnet_analysis::when::{self, Zone};
 use ibnet_record::types::Printable;
 use ibnet_view::draw::{self, render};
+use ibnet_view::picture::matrix::MatrixPicture;
 use ibnet_view::picture::timeline::Timeline;
 use ibnet_view::{document, picture, text};
 
@@ -23,6 +26,7 @@ use crate::groups::{GroupArgs, Report};
 use crate::host_metrics::{self, HostArgs};
 use crate::job_runs::{self, Evaluated};
 use crate::job_source::JobSource;
+use crate::marks::MarkArgs;
 use crate::selection;
 
 /// Report the traffic of a job and the time for which it was blocked
@@ -45,9 +49,13 @@ pub(crate) struct Args {
     source: JobSource,
     /// Forwarding tables: output of dump_fts, or ibdiagnet2.fdbs. With them, the shares of the jobs
     /// on all links are estimated; without them, they are bounded on the links of leaf switches
-    #[arg(long, value_name = "FILE|-", requires = "slurm", conflicts_with_all = ["nodes", "all"])]
+    #[arg(long, value_name = "FILE|-", conflicts_with_all = ["all", "groups"])]
     routes: Option<PathBuf>,
-    /// Compare with another run: the ID of a job, or a job name for its newest runs. Repeatable
+    /// Who sent to whom: an estimate of the bytes between each pair of hosts, with bounds
+    #[arg(long, requires = "routes", conflicts_with_all = ["compare", "sources", "marks"])]
+    matrix: bool,
+    /// Compare with another run: the ID of a job, or a job name for all its runs. Repeatable.
+    /// With three runs and more: whether the runs that were blocked longer also took longer
     #[arg(long, value_name = "JOBID|NAME", requires = "slurm", conflicts_with_all = ["nodes", "all"])]
     compare: Vec<String>,
     /// Largest number of time steps
@@ -56,6 +64,8 @@ pub(crate) struct Args {
     /// Length of a time step with --all and --group, such as 10s; by default it fits the recording
     #[arg(long, value_name = "DURATION", value_parser = bin)]
     bin: Option<u64>,
+    #[command(flatten)]
+    marks: MarkArgs,
     #[command(flatten)]
     group: GroupArgs,
     #[command(flatten)]
@@ -80,9 +90,6 @@ fn bin(text: &str) -> Result<u64, String> {
     let bin = when::nanos(text).filter(|ns| *ns >= 1_000_000);
     bin.ok_or_else(|| "expected a duration of at least 1ms, such as 10s or 1m".to_owned())
 }
-
-/// Max number of runs that one name of `--compare` stands for.
-const MAX_COMPARED: usize = 8;
 
 const EXAMPLES: &str = "\
 Port counters have no destinations. So the traffic that stays on a leaf switch and the
@@ -129,6 +136,7 @@ fn run_groups(args: &Args) -> Result<(), Failure> {
         format: args.format,
         output: args.output.as_deref(),
         hosts: &args.host_metrics,
+        marks: args.marks.read()?.unwrap_or_default(),
     };
     report.write(&inputs)
 }
@@ -141,8 +149,10 @@ fn run_one(args: &Args) -> Result<(), Failure> {
     let inputs = args.recorded.inputs()?;
     common::refuse_input(&inputs, args.output.as_ref())?;
     let routes = args.routes.as_deref().map(job_runs::routes).transpose()?;
+    let marks = args.marks.read()?;
     let evaluate = |run, others: Option<&[JobRun]>| {
-        job_runs::evaluate(&inputs, run, others, routes.as_ref(), args.steps)
+        let marks = marks.as_deref();
+        job_runs::evaluate(&inputs, run, others, routes.as_ref(), args.steps, marks)
     };
     let (found, others) = match &args.slurm {
         Some(id) => {
@@ -153,24 +163,36 @@ fn run_one(args: &Args) -> Result<(), Failure> {
             });
             (run, Some(others))
         }
+        // The hosts of unknown jobs can exchange data with these nodes.
         None => (
             JobRun::new("", args.nodes.as_deref().unwrap_or_default(), None, None)?,
-            None,
+            routes.as_ref().map(|_| Vec::new()),
         ),
     };
     let before = runs_to_compare(args, &inputs, &found, others.as_deref().unwrap_or_default())?;
     let one = evaluate(found, others.as_deref())?;
     let Evaluated {
-        run, job, summary, ..
+        run,
+        job,
+        phases,
+        summary,
+        ..
     } = &one;
     let time_range = common::time_range(summary)?;
     if job.nodes.is_empty() {
         return Err(selection::no_port_of(&Printable(&run.nodes).to_string()).into());
     }
+    if args.matrix {
+        return write_matrix(args, &one, &time_range);
+    }
     let mut compared = Vec::new();
     for (run, others) in before {
         compared.push(evaluate(run, Some(&others))?);
     }
+    let comparison = (!compared.is_empty()).then(|| {
+        let runs = [&one].into_iter().chain(&compared);
+        Comparison::of(runs.map(|one| (&one.run, &one.job)))
+    });
     if let Format::Document(document) = args.format {
         let hosts = host_metrics::grid(
             &args.host_metrics,
@@ -179,17 +201,18 @@ fn run_one(args: &Args) -> Result<(), Failure> {
         )?;
         let mut rows = vec![JobRow {
             host_metrics: hosts.as_ref().map(Grid::heat_rows),
+            comparison,
             ..one.row(args.slurm.as_deref())
         }];
         rows.extend(compared.iter().map(|other| other.row(Some(&other.run.id))));
         return document.write(common::span(summary)?, &rows, args.output.as_deref());
     }
     if let Some(path) = &args.output {
-        let title = match &args.slurm {
-            Some(id) => format!("Job {} on {}", Printable(id), Printable(&run.nodes)),
-            None => format!("Traffic of {}", Printable(&run.nodes)),
-        };
-        let picture = picture::job::of_job(job, &title, &zone).trimmed(common::span(summary)?);
+        let is_own = |mark: &&Mark| job.nodes.iter().any(|node| mark.contains(&node.host));
+        let own: Vec<Mark> = marks.iter().flatten().filter(is_own).cloned().collect();
+        let picture = picture::job::of_job(job, &title(args, run), &zone)
+            .trimmed(common::span(summary)?)
+            .with_marks(&own);
         let picture = host_metrics::below(
             &args.host_metrics,
             picture,
@@ -198,16 +221,19 @@ fn run_one(args: &Args) -> Result<(), Failure> {
         write(path, || Ok(job.to_json().into_bytes()), &picture)?;
     }
     let mut report = text::job::report(job);
+    if let Some(phases) = phases {
+        report.push_str(&text::phases::report(phases));
+    }
     if let Some(sharing) = &one.sharing {
         report.push_str(&text::sharing::report(sharing));
     }
-    if !compared.is_empty() {
+    if let Some(comparison) = &comparison {
         let runs: Vec<_> = [&one]
             .into_iter()
             .chain(&compared)
             .map(|one| (&one.run, &one.job, one.sharing.as_ref()))
             .collect();
-        report.push_str(&text::sharing::comparison(&runs, &zone));
+        report.push_str(&text::sharing::comparison(&runs, comparison, &zone));
     }
     Ok(cli::print_line(&format!(
         "{time_range}{}",
@@ -215,8 +241,32 @@ fn run_one(args: &Args) -> Result<(), Failure> {
     ))?)
 }
 
+fn write_matrix(args: &Args, one: &Evaluated, time_range: &str) -> Result<(), Failure> {
+    let matrix = one.matrix.as_ref().ok_or(Failure::TooManyPairs)?;
+    let output = args.output.as_deref();
+    if let Format::Document(document) = args.format {
+        return document.write(common::span(&one.summary)?, &matrix.cells, output);
+    }
+    if let Some((path, format)) = output.zip(format::of_picture(output)?) {
+        let picture = MatrixPicture::new(matrix, &title(args, &one.run), time_range.trim_end());
+        format::write(&render(&picture, format)?, Some(path))?;
+    }
+    let report = text::matrix::report(matrix);
+    Ok(cli::print_line(&format!(
+        "{time_range}{}",
+        report.trim_end()
+    ))?)
+}
+
+fn title(args: &Args, run: &JobRun) -> String {
+    match &args.slurm {
+        Some(id) => format!("Job {} on {}", Printable(id), Printable(&run.nodes)),
+        None => format!("Traffic of {}", Printable(&run.nodes)),
+    }
+}
+
 /// Returns the runs of `--compare`, each with the other jobs of its time. An argument that is not a
-/// job ID is a job name, which stands for the newest other runs of this name.
+/// job ID is a job name, which stands for all other runs of this name.
 fn runs_to_compare(
     args: &Args,
     inputs: &Inputs,
@@ -256,12 +306,7 @@ fn runs_to_compare(
             return Err(AnalysisError::Nothing { what, help }.into());
         }
         runs.sort_by_key(|run| std::cmp::Reverse(run.from));
-        found.extend(
-            runs.into_iter()
-                .take(MAX_COMPARED)
-                .cloned()
-                .map(|run| (run, all.clone())),
-        );
+        found.extend(runs.into_iter().cloned().map(|run| (run, all.clone())));
     }
     Ok(found)
 }
@@ -286,7 +331,9 @@ fn run_all(args: &Args) -> Result<(), Failure> {
                 source,
             })
         };
-        let picture = picture::job::of_all(&traffic, args.nodes.as_deref(), &zone).trimmed(span);
+        let picture = picture::job::of_all(&traffic, args.nodes.as_deref(), &zone)
+            .trimmed(span)
+            .with_marks(&args.marks.read()?.unwrap_or_default());
         write(
             path,
             || Ok(json()?),

@@ -7,9 +7,10 @@ use ibnet_analysis::devices::Devices;
 use ibnet_analysis::input::{Inputs, ReadSummary};
 use ibnet_analysis::job::Job;
 use ibnet_analysis::job::all::JobList;
+use ibnet_analysis::job::marks::{self, Mark, Phase};
 use ibnet_analysis::job::row::JobRow;
 use ibnet_analysis::job::run::JobRun;
-use ibnet_analysis::job::sharing::{Shares, Sharing, equal_bins};
+use ibnet_analysis::job::sharing::{Matrix, Shares, Sharing, equal_bins};
 use ibnet_analysis::ports::Ports;
 use ibnet_analysis::routes::Routes;
 use ibnet_analysis::trees::{Limits, Trees};
@@ -23,8 +24,12 @@ use crate::selection;
 pub(crate) struct Evaluated {
     pub(crate) run: JobRun,
     pub(crate) job: Job,
+    /// `None` without marks.
+    pub(crate) phases: Option<Vec<Phase>>,
     /// `None` if only nodes were given.
     pub(crate) sharing: Option<Sharing>,
+    /// `None` without routes.
+    pub(crate) matrix: Option<Matrix>,
     pub(crate) summary: ReadSummary,
 }
 
@@ -43,6 +48,7 @@ pub(crate) fn evaluate(
     others: Option<&[JobRun]>,
     routes: Option<&Routes>,
     steps: u16,
+    marks: Option<&[Mark]>,
 ) -> Result<Evaluated, Failure> {
     let mut inputs = inputs.clone();
     selection::limit_to(&mut inputs, &run);
@@ -50,7 +56,8 @@ pub(crate) fn evaluate(
     let ((ports, devices), summary) = common::read(&inputs, &empty)?;
     let ports = ports.finish();
     let job = Job::of(&ports, &run.hosts);
-    let sharing = others.map(|others| {
+    let phases = marks.map(|marks| marks::phases(&ports, &run.hosts, marks));
+    let shared = others.map(|others| {
         let is_other = |other: &&JobRun| (&other.id, other.from) != (&run.id, run.from);
         let all: Vec<JobRun> = [&run]
             .into_iter()
@@ -59,12 +66,19 @@ pub(crate) fn evaluate(
             .collect();
         let ports = equal_bins(&ports);
         let trees = Trees::find(&ports, &devices, Limits::default());
-        Shares::of(&ports, &JobList::new(&all), routes).for_job(0, &run.hosts, &trees)
+        let shares = Shares::of(&ports, &JobList::new(&all), routes);
+        (
+            shares.for_job(0, &run.hosts, &trees),
+            shares.matrix(&run.hosts),
+        )
     });
+    let (sharing, matrix) = shared.unzip();
     Ok(Evaluated {
         run,
         job,
+        phases,
         sharing,
+        matrix: matrix.flatten(),
         summary,
     })
 }
@@ -74,6 +88,7 @@ impl Evaluated {
     pub(crate) fn row<'a>(&'a self, id: Option<&'a str>) -> JobRow<'a> {
         JobRow {
             sharing: self.sharing.as_ref(),
+            phases: self.phases.as_deref(),
             ..self.job.row(id, Some(&self.run))
         }
     }

@@ -24,6 +24,7 @@ mod format;
 mod groups;
 mod heatmap;
 mod host_metrics;
+mod import;
 mod job;
 mod job_runs;
 mod job_source;
@@ -31,6 +32,7 @@ mod jobs;
 mod latency;
 mod links;
 mod map;
+mod marks;
 mod pack;
 mod prevalence;
 mod replay;
@@ -50,6 +52,7 @@ enum Command {
     Heatmap(heatmap::Args),
     Latency(latency::Args),
     Errors(errors::Args),
+    Import(import::Args),
     Job(job::Args),
     Jobs(jobs::Args),
     Links(links::Args),
@@ -72,6 +75,7 @@ Examples:
   ibnet-view job lines/*.jsonl --nodes 'node[001-024]' -o job.svg
   ibnet-view job lines/*.jsonl --slurm 4711          asks Slurm for nodes and times
   ibnet-view jobs --keep jobs.jsonl                 keeps a table of all jobs
+  ibnet-view import 'store/ibnet/*' -o old.jsonl    old recordings of LDMS
   ibnet-view map lines/*.jsonl -o map.svg
   ibnet-view pack 'lines/*.jsonl*' -o archive       records as Parquet files
   ibnet-view replay lines/*.jsonl.zst --speed 10 -o - | consumer
@@ -144,6 +148,9 @@ enum Failure {
     #[error("cannot use --bin for one job")]
     #[diagnostic(help("give --steps, or omit --bin; --bin is for --all and --group"))]
     BinOfOneJob,
+    #[error("cannot estimate who sent to whom: there are too many pairs of hosts")]
+    #[diagnostic(help("give a shorter time with --from and --to"))]
+    TooManyPairs,
     #[error("cannot use --by group: no group was given")]
     #[diagnostic(help("give groups, such as `--group 'storage=oss*,mds*'`"))]
     NoGroup,
@@ -163,6 +170,7 @@ fn main() -> ExitCode {
         Command::Errors(args) => {
             return errors::run(args).unwrap_or_else(|failure| failure.report());
         }
+        Command::Import(args) => import::run(args),
         Command::Job(args) => job::run(args),
         Command::Jobs(args) => jobs::run(args),
         Command::Links(args) => links::run(args),

@@ -103,7 +103,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-fn open(path: &Path) -> io::Result<Box<dyn Write>> {
+/// Opens a file to append to, or standard output.
+pub(crate) fn open(path: &Path) -> io::Result<Box<dyn Write>> {
     let to: Box<dyn Write> = if cli::is_dash(path) {
         Box::new(io::stdout())
     } else {

@@ -275,31 +275,7 @@ impl HeatPicture {
             .height()
             .clamp(60, 240)
             .min(section.height().max(24));
-        let last = f64::from((height - 1).max(1));
-        let colors = (0..height).flat_map(|y| {
-            let (red, green, blue) = palette::color(1.0 - f64::from(y) / last);
-            [red, green, blue].repeat(BAR as usize)
-        });
-        draw::image(
-            area,
-            &Image {
-                at: (x, top),
-                size: (BAR as u32, height as u32),
-                rgb: colors.collect(),
-            },
-        )?;
-        for (value, text) in axis::color_marks(range, unit, (height / 24).max(1) as usize) {
-            let y = top + height - 1 - (range.share(value) * last).round() as i32;
-            draw::line(area, (x + BAR, y), (x + BAR + 4, y), &GREY)?;
-            draw::write(
-                area,
-                &text,
-                SMALL,
-                (x + BAR + 7, y),
-                (HPos::Left, VPos::Center),
-                &BLACK,
-            )?;
-        }
+        draw::color_bar(area, (x, top), (BAR, height), range, unit)?;
         draw::write(
             area,
             &beyond(range, panel),

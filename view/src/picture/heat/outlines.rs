@@ -38,7 +38,8 @@ pub(super) fn draw<DB: DrawingBackend>(
             ))?;
         }
     }
-    // The labels are above all outlines.
+    // The labels are above all outlines. One that would cover another one is left out.
+    let mut drawn: Vec<(i32, i32, i32)> = Vec::new();
     for job in jobs {
         let Some(rows) = job
             .rows
@@ -47,7 +48,7 @@ pub(super) fn draw<DB: DrawingBackend>(
         else {
             continue;
         };
-        let text = shortened(&format!("job {}", job.job), 24);
+        let text = shortened(&job.label, 24);
         let (from, height) = (x(job.columns.0) - 2, SMALL as i32 + 3);
         // The label is above the outline if there is space. Inside, it could cover a small job.
         let outline = y(rows.start) - 2;
@@ -60,6 +61,13 @@ pub(super) fn draw<DB: DrawingBackend>(
             from + font::width(&text, SMALL).ceil() as i32 + 7,
             upper + height,
         );
+        let covers = |(left, top, right): &(i32, i32, i32)| {
+            from <= *right && corner.0 >= *left && (top - upper).abs() < height
+        };
+        if drawn.iter().any(covers) {
+            continue;
+        }
+        drawn.push((from, upper, corner.0));
         area.draw(&Rectangle::new([(from, upper), corner], WHITE.filled()))?;
         area.draw(&Rectangle::new([(from, upper), corner], BLACK))?;
         draw::write(

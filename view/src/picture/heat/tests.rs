@@ -204,7 +204,7 @@ fn rows_without_room_have_some_names_or_the_names_of_blocks() {
 fn jobs_are_outlined_and_named() {
     let grid = grid();
     let job = JobMark {
-        job: "47<11>".to_owned(),
+        label: "job 47<11>".to_owned(),
         rows: std::iter::once(0..2).collect(),
         columns: (1.0, 2.0),
     };
