@@ -89,11 +89,6 @@ export class Chart {
     this.plot.setScale("x", { min: from / 1000, max: to / 1000 });
   }
 
-  /** Draws again after a change of the theme. */
-  forget(): void {
-    this.shape = "";
-  }
-
   close(): void {
     this.observer.disconnect();
     if (this.plot !== null) SYNC.unsub(this.plot);

@@ -21,7 +21,7 @@ const TREND_SLOTS = 60;
 const SORT_SLOTS = 5;
 
 /** Changes that affect the table. */
-const SHOWN: readonly Change[] = ["slot", "values", "state", "theme"];
+const SHOWN: readonly Change[] = ["slot", "values", "state"];
 
 export function makeLinks(app: App, topology: Topology): View {
   let utilization: Uint16Array | null = null;
@@ -41,6 +41,7 @@ export function makeLinks(app: App, topology: Topology): View {
     id,
     title,
     width: "minmax(110px, 1.1fr)",
+    line: 1,
     isFixed: true,
     value: (link) => topology.nameOf(port(link)),
     draw: (cell, link) => {
@@ -64,8 +65,14 @@ export function makeLinks(app: App, topology: Topology): View {
       value: ({ a }) => topology.ports[a].link,
       text: ({ a }) => topology.ports[a].link ?? "–",
     },
-    meterColumn("down", "Use ↓", "Utilization: the upper end sends", ({ a }) => use(a), false),
-    meterColumn("up", "Use ↑", "Utilization: the lower end sends", ({ b }) => use(b), false),
+    {
+      ...meterColumn("down", "Use ↓", "Utilization: the upper end sends", ({ a }) => use(a), false),
+      line: 2,
+    },
+    {
+      ...meterColumn("up", "Use ↑", "Utilization: the lower end sends", ({ b }) => use(b), false),
+      line: 2,
+    },
     meterColumn(
       "wait-down",
       "Blocked ↓",
@@ -148,7 +155,7 @@ export function makeLinks(app: App, topology: Topology): View {
         );
       }
       filter.update();
-      if (changes.has("state") || changes.has("theme")) table.forget();
+      if (changes.has("state")) table.forget();
       const slot = app.shown ?? 0;
       const hasOrder = sortedAt !== Number.NEGATIVE_INFINITY && app.isLive;
       if (filtered !== app.option("q") || !hasOrder) {

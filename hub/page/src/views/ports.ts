@@ -66,6 +66,7 @@ export function makePorts(app: App, topology: Topology): View {
     },
     {
       id: "port",
+      line: 1,
       title: "Port",
       width: "minmax(120px, 1.2fr)",
       value: (port) =>
@@ -103,6 +104,7 @@ export function makePorts(app: App, topology: Topology): View {
     },
     {
       id: "status",
+      line: 1,
       title: "State",
       width: "80px",
       value: status,
@@ -111,9 +113,9 @@ export function makePorts(app: App, topology: Topology): View {
         cell.classList.toggle("alert-text", ["no answer", "link down"].includes(status(port)));
       },
     },
-    meterColumn("use", "Sends", "Utilization, sending", use, false),
+    { ...meterColumn("use", "Sends", "Utilization, sending", use, false), line: 2 },
     meterColumn("received", "Receives", "Utilization of the other end, sending", received, false),
-    meterColumn("wait", "Blocked", "Blocked share", wait, true),
+    { ...meterColumn("wait", "Blocked", "Blocked share", wait, true), line: 2 },
     {
       id: "trend",
       title: "Last minute",

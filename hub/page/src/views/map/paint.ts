@@ -197,7 +197,7 @@ let atlas: CanvasRenderingContext2D | null = null;
  * and is stretched.
  */
 function paintStrips({ context, values, scale }: Painting, strips: readonly Strip[]): void {
-  const table = pixelTable(scale, theme().name);
+  const table = pixelTable(scale);
   atlas ??= document.createElement("canvas").getContext("2d", { willReadFrequently: true })!;
   const { canvas } = atlas;
   const most = Math.max(...strips.map(({ ports }) => ports.length));
@@ -209,7 +209,7 @@ function paintStrips({ context, values, scale }: Painting, strips: readonly Stri
     for (let index = 0; index < ports.length; index++) {
       const code = values[ports[index]];
       // The hatch of the box stays visible.
-      if (code !== NO_ANSWER) pixels[line * most + index] = table.pixel(code);
+      if (code !== NO_ANSWER) pixels[line * most + index] = table[code];
     }
   });
   atlas.putImageData(image, 0, 0);

@@ -9,7 +9,8 @@ import type { App, Change } from "../../model/app";
 import { BLOCKED, UTILIZATION } from "../../model/state";
 import type { Topology } from "../../model/topology";
 import { count, percent } from "../../model/units";
-import { choice, panel } from "../panel";
+import { choice } from "../../parts/choice";
+import { panel } from "../panel";
 
 const ROW = 30;
 /** Width of a tick. */
@@ -75,7 +76,7 @@ export class Tiers {
     const values = this.app.values(this.shownMetric);
     const isSame = values === this.values;
     this.values = values;
-    if (changes.has("state") || changes.has("theme")) this.draw();
+    if (changes.has("state")) this.draw();
     else if (!isSame) this.drawValues();
   }
 
