@@ -3,7 +3,7 @@
 // and one link is degraded.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { isSimulated, openPage, pictures, settled, show, skip, withHub } from "./harness.mjs";
+import { isSimulated, openPage, pictures, show, skip, withHub } from "./harness.mjs";
 
 /** Largest number of clicks from the overview to an answer. Typing a name is not a click. */
 const MOST_CLICKS = 2;
@@ -17,8 +17,7 @@ const SERVER = "oss6";
 
 /**
  * The questions. `clicks` are selectors, or a text that is typed. `answers` returns places with the
- * texts that answer the question, from what the hub knows. `missing` says why the page of today has
- * no answer.
+ * texts that answer the question, from what the hub knows.
  */
 const QUESTIONS = [
   {
@@ -29,7 +28,6 @@ const QUESTIONS = [
       [".card", [root]],
       [".card", [SERVER]],
     ],
-    missing: "the figure of blocked ports names none of them",
   },
   {
     question: "Which job waits?",
@@ -48,7 +46,6 @@ const QUESTIONS = [
       [".broken", [errors.port]],
       [".broken", [errors.text]],
     ],
-    missing: "only a drag over the timeline selects a longer time, and it shows 15 minutes",
   },
   {
     question: "What changed in the last ten minutes?",
@@ -57,7 +54,6 @@ const QUESTIONS = [
       [".table-body", [linkDown]],
       [".table-body", [`at LID ${master.lid}`]],
     ],
-    missing: "no control selects ten minutes, and changes of the window hide the changes of links",
   },
   {
     question: "Is this link degraded, in width or speed?",
@@ -66,7 +62,6 @@ const QUESTIONS = [
       ["main", ["1xEDR"]],
       [".port-faults", ["link is slower than before"]],
     ],
-    missing: "the page of a port lists its rate, but does not compare it with an earlier one",
   },
   {
     question: "Where is host node00002, and how busy is it?",
@@ -98,7 +93,6 @@ const QUESTIONS = [
       ["#figure-leaf", [leaf.node]],
       ["#figure-leaf", leaf.share],
     ],
-    missing: "no view sums up a leaf switch, and the sum of all hosts has no limit beside it",
   },
 ];
 
@@ -119,21 +113,27 @@ function shareTexts(share) {
 /** Returns what the hub knows, independent of the page. */
 async function facts() {
   const [{ rows }, { devices, ports }, trees, jobs, errors, sm, events, health] = await Promise.all(
-    ["ports", "topology", "trees", "jobs?state=running", "errors", "sm", "events", "health"].map(
-      (path) => hub.json(path),
-    ),
+    [
+      "ports?limit=5000",
+      "topology",
+      "trees",
+      "jobs?state=running",
+      "errors",
+      "sm",
+      "events",
+      "health",
+    ].map((path) => hub.json(path)),
   );
   const values = rows.filter(({ xmit_utilization }) => typeof xmit_utilization === "number");
   const name = ({ node, port }) => `${node} / ${port}`;
   const most = (list, value) => list.reduce((x, y) => (value(y) > value(x) ? y : x));
   const blocked = most(values, ({ xmit_blocked }) => xmit_blocked ?? 0).xmit_blocked;
-  const hosts = ports.filter(({ kind }) => kind !== "switch");
   const sent = values.reduce(
     (sum, { kind, gbps, xmit_utilization }) =>
       sum + (kind === "switch" ? 0 : gbps * xmit_utilization),
     0,
   );
-  const capacity = hosts.reduce((sum, { gbps }) => sum + (gbps ?? 0), 0);
+  const capacity = values.reduce((sum, { kind, gbps }) => sum + (kind === "switch" ? 0 : gbps), 0);
   // A leaf is as full as the mean of its ports, sending and receiving.
   const leaves = devices
     .filter(({ kind, tier }) => kind === "switch" && tier === 1)
@@ -184,7 +184,7 @@ function isShown([place, texts]) {
   });
 }
 
-async function ask(context, { question, clicks, answers, missing }) {
+async function ask(context, name, { question, clicks, answers }) {
   assert.ok(clicks.filter((click) => /[\][. #]/.test(click)).length <= MOST_CLICKS, question);
   const { page, faults } = await openPage(context, shared.browser, hub, {
     viewport: { width: 1366, height: 768 },
@@ -193,31 +193,23 @@ async function ask(context, { question, clicks, answers, missing }) {
   known ??= await facts();
   for (const click of clicks) {
     if (/^\w+$/.test(click)) await page.keyboard.type(click);
-    else if (missing !== undefined && (await page.$(click)) === null) assert.fail(`no ${click}`);
     else await page.click(click);
   }
-  await settled(page);
   const expected = answers(known);
   assert.ok(expected.flatMap(([, texts]) => texts).every((text) => String(text).length > 0));
-  for (const answer of expected) {
-    if (missing === undefined) await page.waitForFunction(isShown, answer);
-    else assert.ok(await page.evaluate(isShown, answer), `no ${answer[1]} in ${answer[0]}`);
-  }
+  for (const answer of expected) await page.waitForFunction(isShown, answer);
+  await page.screenshot({ path: `${pictures}/${name}.png` });
   assert.deepEqual(faults, []);
 }
 
 assert.equal(QUESTIONS.length, 10);
 QUESTIONS.forEach((each, index) => {
-  const name = each.question.replaceAll(/[^A-Za-z0-9]+/g, "_").toLowerCase();
-  test(`question_${index + 1}_${name}`, { skip: reason, todo: each.missing }, (context) =>
-    ask(context, each),
-  );
+  const words = each.question.replaceAll(/[^A-Za-z0-9]+/g, "_").toLowerCase();
+  const name = `question_${index + 1}_${words.slice(0, -1)}`;
+  test(name, { skip: reason }, (context) => ask(context, name, each));
 });
 
-test("old_data_is_not_called_live", {
-  skip: reason,
-  todo: "the page calls it live",
-}, async (context) => {
+test("old_data_is_not_called_live", { skip: reason }, async (context) => {
   const { page } = await openPage(context, shared.browser, hub);
   await show(page, hub, "overview");
   await page.evaluate((later) => {

@@ -114,8 +114,8 @@ function linear(metric: Metric, end: number, exceeds: boolean): Range {
 
 /** A scale of whole decades, with 0 below its start. */
 function logarithmic(metric: Metric, least: number, most: number): Range {
-  const from = most > 0 ? Math.floor(Math.log10(least)) : 0;
-  const to = Math.max(from + 1, Math.ceil(Math.log10(Math.max(most, Number.MIN_VALUE))));
+  const to = most > 0 ? Math.ceil(Math.log10(most)) : 1;
+  const from = Math.min(to - 1, most > 0 ? Math.floor(Math.log10(least)) : 0);
   const place = (value: number) => LEAST + ((1 - LEAST) * (Math.log10(value) - from)) / (to - from);
   const decades = Array.from({ length: to - from + 1 }, (_, index) => 10 ** (from + index));
   const ticks = decades.map((value) => ({ share: place(value), text: valueText(metric, value) }));
