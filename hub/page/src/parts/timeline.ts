@@ -257,7 +257,8 @@ export class TimelineStrip {
         ? [this.x(range.from, bounds), this.x(range.to, bounds)]
         : null;
     if (ends !== null) {
-      const [from, to] = ends;
+      const from = Math.max(this.left, ends[0]);
+      const to = Math.max(from, ends[1]);
       context.fillStyle = colors.surface;
       context.globalAlpha = 0.55;
       context.fillRect(this.left, STRIPS.top, Math.max(0, from - this.left), AXIS - STRIPS.top);

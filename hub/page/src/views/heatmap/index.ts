@@ -216,9 +216,7 @@ class Heatmap implements View {
     this.source.want(window);
     // The old picture stays until the hub has answered.
     this.isOld = this.window !== null && this.source.isWaiting(window);
-    this.element.classList.toggle("old", this.isOld);
     if (this.isOld) {
-      setText(this.note, "Loading…");
       hideTip();
       return;
     }

@@ -116,6 +116,7 @@ export class ColumnSource {
     const abort = new AbortController();
     this.abort = abort;
     this.loading = true;
+    const done = this.isWaiting(window) ? this.app.wait("heat") : null;
     try {
       const { metric, aggregate, step } = window;
       const heat = await this.app.matrix(
@@ -144,6 +145,7 @@ export class ColumnSource {
       this.next = performance.now() + PERIOD;
     } finally {
       this.loading = false;
+      done?.();
       this.loaded();
     }
   }
