@@ -131,7 +131,7 @@ export const STATE_RGB: Record<number, { dark: Rgb; light: Rgb }> = {
 };
 
 /** Packs a colour for a little-endian 32-bit view of pixels. */
-export function pack([r, g, b]: Rgb): number {
+function pack([r, g, b]: Rgb): number {
   return (255 << 24) | (b << 16) | (g << 8) | r;
 }
 

@@ -284,7 +284,7 @@ export class App {
    * last values stay meanwhile, and a `values` change follows.
    */
   values(metric: string): Uint16Array | null {
-    const values = this.state.range === null ? this.slot(metric) : this.aggregate(metric, "max");
+    const values = this.state.range === null ? this.slot(metric) : this.largest(metric);
     if (values === undefined) return this.old.get(metric) ?? null;
     if (values !== null) this.old.set(metric, values);
     return values;
@@ -325,12 +325,12 @@ export class App {
   }
 
   /**
-   * Returns an aggregate of the selected range for each port; undefined until the hub has answered.
+   * Returns the max of each port over the selected range; undefined until the hub has answered.
    */
-  private aggregate(metric: string, agg: "max"): Uint16Array | null | undefined {
+  private largest(metric: string): Uint16Array | null | undefined {
     const range = this.state.range;
     if (range === null) return null;
-    const key = `${metric} ${agg} ${range.from} ${range.to}`;
+    const key = `${metric} ${range.from} ${range.to}`;
     const found = this.aggregates.get(key);
     if (found !== undefined) return found;
     if (this.requested.has(key)) return undefined;
@@ -338,7 +338,7 @@ export class App {
     const done = this.wait(key);
     const from = Math.floor(range.from / this.interval) * this.interval;
     const step = Math.max(1, Math.ceil((range.to - from) / this.interval)) * this.interval;
-    this.matrix(metric, from, from + step, step, agg)
+    this.matrix(metric, from, from + step, step, "max")
       .then((heat) => {
         if (this.aggregates.size > 40) this.aggregates.clear();
         const none = () => new Uint16Array(heat.rows).fill(NO_DATA);

@@ -71,11 +71,7 @@ export class Chart {
   ): void {
     const width = this.body.clientWidth;
     if (width === 0) return;
-    const shape = JSON.stringify([
-      unit,
-      curves.map(({ label, dashed }) => [label, dashed]),
-      theme().name,
-    ]);
+    const shape = JSON.stringify([unit, curves.map(({ label, dashed }) => [label, dashed])]);
     const all = joined(curves);
     this.own = all.slice(1) as (number | null | undefined)[][];
     this.partial = partial;

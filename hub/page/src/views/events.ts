@@ -6,7 +6,7 @@ import type { App } from "../model/app";
 import { type FoldedEvent, folded, kindsOf } from "../model/events";
 import { Poll } from "../model/poll";
 import { portKey, type Topology } from "../model/topology";
-import { clock, count, dateTime, grouped } from "../model/units";
+import { count, dayTime, grouped } from "../model/units";
 import { choice } from "../parts/choice";
 import { h, setText } from "../parts/dom";
 import { makeFilter } from "../parts/filter";
@@ -43,7 +43,7 @@ export function eventColumns(app: App): Column<FoldedEvent>[] {
       title: "Time",
       width: "160px",
       value: (row) => row.ts,
-      text: (row) => timeText(row.ts / 1e6),
+      text: (row) => dayTime(row.ts / 1e6),
     },
     {
       id: "event",
@@ -93,12 +93,6 @@ export function eventColumns(app: App): Column<FoldedEvent>[] {
       text: (row) => (row.samplers > 1 ? count(row.samplers, "sampler") : row.sampler),
     },
   ];
-}
-
-/** Formats a time, with the day unless it is today. */
-function timeText(time: number): string {
-  const text = dateTime(time);
-  return text.slice(0, 10) === dateTime(Date.now()).slice(0, 10) ? clock(time) : text;
 }
 
 export function makeEvents(app: App, _topology: Topology): View {

@@ -5,7 +5,7 @@ import type { App } from "../model/app";
 import { jobSeconds } from "../model/job";
 import { Poll } from "../model/poll";
 import type { Topology } from "../model/topology";
-import { clock, count, dateTime, duration, grouped } from "../model/units";
+import { clock, count, dayTime, duration, grouped } from "../model/units";
 import { choice } from "../parts/choice";
 import { h, setText } from "../parts/dom";
 import { makeFilter, orderOf } from "../parts/filter";
@@ -97,12 +97,6 @@ function sourceText({ rows, running, known, source, read_ns, error, reason }: Jo
   return `${jobs}, ${grouped(running)} running; ${source}, ${when}`;
 }
 
-/** Formats a start time: with seconds on the current day, else with the date. */
-function startText(start: number, now: number): string {
-  const text = dateTime(start);
-  return text.slice(0, 10) === dateTime(now).slice(0, 10) ? clock(start) : text.slice(0, 16);
-}
-
 function columns(app: App): Column<JobRow>[] {
   return [
     {
@@ -158,7 +152,7 @@ function columns(app: App): Column<JobRow>[] {
       title: "Start",
       width: "126px",
       value: (row) => row.start_ns,
-      text: (row) => startText(row.start_ns / 1e6, Date.now()),
+      text: (row) => dayTime(row.start_ns / 1e6),
     },
     {
       id: "length",

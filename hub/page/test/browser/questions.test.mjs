@@ -2,13 +2,15 @@
 // the answer on the screen of a laptop without scrolling. The records are those of the known faults,
 // and one link is degraded.
 import assert from "node:assert/strict";
-import { test } from "node:test";
+import { before, test } from "node:test";
 import { isSimulated, openPage, pictures, show, skip, withHub } from "./harness.mjs";
 
 /** Largest number of clicks from the overview to an answer. Typing a name is not a click. */
 const MOST_CLICKS = 2;
 /** Slots that the hub has: one link was down, another is degraded, and the master has changed. */
 const SLOTS = 60;
+/** Slots that are sent at once. A busy hub takes more of them for a sampler with a wrong clock. */
+const STEP = 10;
 /** Time without a new slot after which no page may call its data live, in milliseconds. */
 const OLD = 12 * 60_000;
 /** The host with the degraded link, as in `hub/tests/page.rs`, and the server of the incast. */
@@ -37,7 +39,7 @@ const QUESTIONS = [
   {
     question: "Is every sampler alive?",
     clicks: [],
-    answers: ({ samplers }) => [[".samplers .panel-note", [`${samplers} samplers, all on time`]]],
+    answers: ({ samplers }) => [[".samplers .panel-note", [samplers]]],
   },
   {
     question: "Which link had errors in the last hour?",
@@ -98,9 +100,13 @@ const QUESTIONS = [
 
 const reason = isSimulated ? skip : "SKIPPED: IBNET_HUB does not name the program ibnet-hub";
 if (reason) console.log(reason);
-const shared = reason ? { hub: {} } : withHub(SLOTS);
+const shared = reason ? { hub: {} } : withHub(STEP);
 const { hub } = shared;
-let known = null;
+if (!reason) {
+  before(async () => {
+    for (let slots = STEP; slots <= SLOTS; slots += STEP) await hub.sendUntil(slots);
+  });
+}
 
 /** Returns a share as the page writes it, for values with steps of 1/64000. */
 function shareTexts(share) {
@@ -112,18 +118,19 @@ function shareTexts(share) {
 
 /** Returns what the hub knows, independent of the page. */
 async function facts() {
-  const [{ rows }, { devices, ports }, trees, jobs, errors, sm, events, health] = await Promise.all(
-    [
-      "ports?limit=5000",
-      "topology",
-      "trees",
-      "jobs?state=running",
-      "errors",
-      "sm",
-      "events",
-      "health",
-    ].map((path) => hub.json(path)),
-  );
+  const [{ rows }, { devices, ports }, trees, jobs, errors, sm, events, samplers] =
+    await Promise.all(
+      [
+        "ports?limit=5000",
+        "topology",
+        "trees",
+        "jobs?state=running",
+        "errors",
+        "sm",
+        "events",
+        "samplers",
+      ].map((path) => hub.json(path)),
+    );
   const values = rows.filter(({ xmit_utilization }) => typeof xmit_utilization === "number");
   const name = ({ node, port }) => `${node} / ${port}`;
   const most = (list, value) => list.reduce((x, y) => (value(y) > value(x) ? y : x));
@@ -154,13 +161,20 @@ async function facts() {
     ({ rate }) => rate ?? 0,
   );
   const down = events.rows.find(({ event }) => event === "link_down");
+  const newest = Math.max(...samplers.rows.map(({ last_slot }) => last_slot));
+  const late = samplers.rows.filter(
+    ({ connected, wrong_clock, last_slot }) => !connected || wrong_clock || newest - last_slot > 3,
+  ).length;
   return {
     mostBlocked: values
       .filter(({ xmit_blocked }) => xmit_blocked >= blocked - 1 / 64000)
       .map(({ node, port }) => (node.includes(" ") ? node.split(" ")[0] : `${node} / ${port}`)),
     root: name(trees.rows[0].root),
     waitingJob: most(jobs.rows, ({ blocked }) => blocked ?? 0).job,
-    samplers: health.samplers,
+    samplers:
+      late === 0
+        ? `${samplers.rows.length} samplers, all on time`
+        : `${late} of ${samplers.rows.length}`,
     errors: { port: name(counter), text: `+${counter.increase} ` },
     linkDown: name(down),
     master: sm.rows[0],
@@ -190,14 +204,19 @@ async function ask(context, name, { question, clicks, answers }) {
     viewport: { width: 1366, height: 768 },
   });
   await show(page, hub, "overview");
-  known ??= await facts();
   for (const click of clicks) {
     if (/^\w+$/.test(click)) await page.keyboard.type(click);
     else await page.click(click);
   }
-  const expected = answers(known);
-  assert.ok(expected.flatMap(([, texts]) => texts).every((text) => String(text).length > 0));
-  for (const answer of expected) await page.waitForFunction(isShown, answer);
+  // The state of a sampler can change while the page shows it.
+  await hub.until(async () => {
+    for (const answer of answers(await facts())) {
+      const [place, texts] = answer;
+      assert.ok(texts.length > 0 && texts.every((text) => String(text).length > 0), place);
+      if (!(await page.evaluate(isShown, answer))) throw new Error(`no ${texts} in ${place}`);
+    }
+    return true;
+  });
   await page.screenshot({ path: `${pictures}/${name}.png` });
   assert.deepEqual(faults, []);
 }

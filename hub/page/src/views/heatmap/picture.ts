@@ -2,7 +2,7 @@
 
 import { type Cells, codeIn, knownShare, NO_ANSWER, NO_DATA } from "../../contract/frame";
 import { dots } from "../../draw/canvas";
-import { pack, pixelOf, pixelsOf, scaleOf } from "../../draw/scale";
+import { pixelOf, pixelsOf, scaleOf } from "../../draw/scale";
 import { theme } from "../../draw/theme";
 import type { Range } from "./range";
 import { largestCell } from "./rows";
@@ -52,8 +52,7 @@ export class HeatPicture {
     version: string,
     values: (column: number) => Cells | null,
   ): void {
-    const themeName = theme().name;
-    const key = `${window.metric} ${window.step} ${window.columns} ${bins.first} ${bins.count} ${bins.rows} ${themeName} ${range.key} ${version}`;
+    const key = `${window.metric} ${window.step} ${window.columns} ${bins.first} ${bins.count} ${bins.rows} ${range.key} ${version}`;
     if (key !== this.key) {
       this.key = key;
       this.drawn.clear();
@@ -64,8 +63,8 @@ export class HeatPicture {
       }
       this.table = pixelsOf(scaleOf(window.metric), range.share);
       this.loading = pixelOf(theme().surface);
-      this.hatchLight = pack(themeName === "dark" ? [0x8a, 0x93, 0xa2] : [0x6b, 0x74, 0x82]);
-      this.hatchDark = pack(themeName === "dark" ? [0x2b, 0x30, 0x3a] : [0xdd, 0xe1, 0xe8]);
+      this.hatchLight = pixelOf(theme().muted);
+      this.hatchDark = pixelOf(theme().line);
     }
     const end = window.first + window.columns;
     for (const column of this.drawn.keys())

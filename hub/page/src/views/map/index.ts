@@ -3,7 +3,6 @@
 import { nanoseconds } from "../../contract/api";
 import type { TreeRows } from "../../contract/types";
 import { scaleOf } from "../../draw/scale";
-import { theme } from "../../draw/theme";
 import type { App, Change } from "../../model/app";
 import { Poll } from "../../model/poll";
 import { BLOCKED, UTILIZATION } from "../../model/state";
@@ -191,7 +190,6 @@ class MapView implements View {
       waiting,
       roots,
       found: this.found(),
-      theme: theme().name,
     };
   }
 

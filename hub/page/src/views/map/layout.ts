@@ -62,7 +62,7 @@ export function layoutOf(topology: Topology, scene: Scene, width: number, height
     // Curves of a second line of boxes cross the first line.
     boxesOnTop: lines.some((tier) => tier.length > 1),
   };
-  let y = MARGIN + (hostRows > 0 ? 0 : spare / 2);
+  let y = MARGIN;
   lines.forEach((tier, index) => {
     layout.titles.push({ text: topology.tierName(tiers[index]), y });
     y += TITLE;
@@ -75,11 +75,10 @@ export function layoutOf(topology: Topology, scene: Scene, width: number, height
   if (hostRows > 0) {
     for (const box of layout.boxes) placeHosts(layout, box, hosts.get(box.unit) ?? [], band);
   }
-  layout.height = Math.max(
-    height,
-    ...layout.cells.map((cell) => cell.y + cell.height + MARGIN),
-    ...layout.boxes.map((box) => box.y + box.height + MARGIN),
-  );
+  const all = [...layout.cells, ...layout.boxes];
+  const bottom = Math.max(...all.map((each) => each.y + each.height)) + MARGIN;
+  layout.height = Math.max(height, bottom);
+  for (const each of [...all, ...layout.titles]) each.y += (layout.height - bottom) / 2;
   placePins(topology, scene, layout);
   placeCurves(scene, layout);
   return layout;

@@ -105,7 +105,7 @@ export class Matrix {
     const rows = grid.blocks.flatMap(({ rows }) => rows);
     const silent = rows.filter((device) => isSilent(this.topology, device, states));
     const place = [width, height, this.top, ratio, surface.width, surface.height];
-    const shown = [...place, theme().name, data.metric, "silent", ...silent].join();
+    const shown = [...place, data.metric, "silent", ...silent].join();
     const isSame = shown === this.shown;
     this.shown = shown;
     const start = Math.round(head * ratio);
