@@ -2,7 +2,7 @@
 // the answer on the screen of a laptop without scrolling. The records are those of the known faults,
 // and one link is degraded.
 import assert from "node:assert/strict";
-import { before, test } from "node:test";
+import { test } from "node:test";
 import { isSimulated, openPage, pictures, show, skip, withHub } from "./harness.mjs";
 
 /** Largest number of clicks from the overview to an answer. Typing a name is not a click. */
@@ -102,10 +102,13 @@ const reason = isSimulated ? skip : "SKIPPED: IBNET_HUB does not name the progra
 if (reason) console.log(reason);
 const shared = reason ? { hub: {} } : withHub(STEP);
 const { hub } = shared;
-if (!reason) {
-  before(async () => {
-    for (let slots = STEP; slots <= SLOTS; slots += STEP) await hub.sendUntil(slots);
-  });
+
+/** Sends the records, and opens the overview. */
+async function openOverview(context, options) {
+  for (let slots = STEP; slots <= SLOTS; slots += STEP) await hub.sendUntil(slots);
+  const opened = await openPage(context, shared.browser, hub, options);
+  await show(opened.page, hub, "overview");
+  return opened;
 }
 
 /** Returns a share as the page writes it, for values with steps of 1/64000. */
@@ -200,10 +203,8 @@ function isShown([place, texts]) {
 
 async function ask(context, name, { question, clicks, answers }) {
   assert.ok(clicks.filter((click) => /[\][. #]/.test(click)).length <= MOST_CLICKS, question);
-  const { page, faults } = await openPage(context, shared.browser, hub, {
-    viewport: { width: 1366, height: 768 },
-  });
-  await show(page, hub, "overview");
+  const viewport = { width: 1366, height: 768 };
+  const { page, faults } = await openOverview(context, { viewport });
   for (const click of clicks) {
     if (/^\w+$/.test(click)) await page.keyboard.type(click);
     else await page.click(click);
@@ -229,13 +230,12 @@ QUESTIONS.forEach((each, index) => {
 });
 
 test("old_data_is_not_called_live", { skip: reason }, async (context) => {
-  const { page } = await openPage(context, shared.browser, hub);
-  await show(page, hub, "overview");
+  const { page } = await openOverview(context);
   await page.evaluate((later) => {
     const now = Date.now() + later;
     Date.now = () => now;
   }, OLD);
   await page.waitForSelector(".banner:not([hidden])");
-  assert.match(await page.textContent(".live"), /12 min old/);
+  assert.match(await page.textContent(".live"), /12\smin old/);
   await page.screenshot({ path: `${pictures}/questions-old.png` });
 });
