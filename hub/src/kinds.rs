@@ -1,9 +1,11 @@
 //! Event kinds: the filter of the web page, and the marks of the timeline.
 
+use std::collections::BTreeMap;
+
 /// Event kinds with the names of their events. `docs/records.md` explains the events of samplers,
 /// and `docs/hub.md` those of the hub. An event can have several kinds, of which the first is the
-/// main one.
-const KINDS: [(&str, &[&str]); 5] = [
+/// main one. Events of the last kind are part of normal operation, and need no attention.
+const KINDS: [(&str, &[&str]); 6] = [
     (
         "links",
         &["link_down", "link_up", "link_change", "peer_changed"],
@@ -55,10 +57,29 @@ const KINDS: [(&str, &[&str]); 5] = [
         ],
     ),
     ("sm", &["sm", "sm_change", "local_change", "trap", "traps"]),
+    (
+        "routine",
+        &[
+            "group_unsupported",
+            "redirected",
+            "local_change",
+            "window_halved",
+            "window_restored",
+            "traps",
+            "reload",
+            "socket_restored",
+            "sm",
+        ],
+    ),
 ];
 
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     KINDS.iter().map(|(kind, _)| *kind)
+}
+
+/// Returns all kinds with their events.
+pub(crate) fn all() -> BTreeMap<&'static str, &'static [&'static str]> {
+    KINDS.into_iter().collect()
 }
 
 /// Returns the events of a kind. `None` if there is no such kind.

@@ -43,6 +43,10 @@ const HOSTILE: &str = "<img src=x onerror=window.attacked=1>";
 /// The switch that does not answer. Its hosts do not answer either.
 const DEAD: &str = "leaf08";
 
+/// The host whose link is degraded, and the slots before that.
+const NARROW: &str = "node00010 mlx5_0";
+const DEGRADED_AFTER: u64 = 25;
+
 /// Prints why the test is skipped, so that the test runner does not capture it. With
 /// `IBNET_REQUIRE_BROWSER` the test fails instead.
 fn skip(reason: &str) {
@@ -54,7 +58,7 @@ fn skip(reason: &str) {
 }
 
 mod with_browser {
-    use super::{faulty, healthy, run};
+    use super::{degraded, faulty, healthy, run};
 
     #[test]
     fn page_shows_the_simulated_fabric_in_a_browser() {
@@ -69,6 +73,11 @@ mod with_browser {
     #[test]
     fn page_answers_the_questions_of_an_operator_about_known_faults() {
         run("test/browser/faults.test.mjs", faulty);
+    }
+
+    #[test]
+    fn page_answers_ten_questions_within_two_clicks() {
+        run("test/browser/questions.test.mjs", degraded);
     }
 }
 
@@ -109,6 +118,35 @@ fn faulty(folder: &Path) {
         &raw,
         SLOTS_OF_FAULTS,
     );
+}
+
+/// Records the same fabric as `faulty`. The link of a host loses three of its four lanes.
+fn degraded(folder: &Path) {
+    faulty(folder);
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|ending| ending != "jsonl") {
+            continue;
+        }
+        let is_degraded = |line: &str| {
+            let slot = line.split("\"slot\":").nth(1).and_then(|rest| {
+                let digits = rest.split(|each: char| !each.is_ascii_digit()).next()?;
+                digits.parse().ok()
+            });
+            line.starts_with("{\"type\":\"port\"")
+                && line.contains(NARROW)
+                && slot.is_some_and(|slot: u64| slot > START_NS / 1_000_000_000 + DEGRADED_AFTER)
+        };
+        let text = fs::read_to_string(&path).unwrap();
+        let lines = text.lines().map(|line| {
+            if is_degraded(line) {
+                line.replace("\"4xEDR\"", "\"1xEDR\"") + "\n"
+            } else {
+                format!("{line}\n")
+            }
+        });
+        fs::write(&path, lines.collect::<String>()).unwrap();
+    }
 }
 
 /// Writes the records of each sampler, and the configuration of a hub without its input.

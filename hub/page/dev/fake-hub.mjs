@@ -137,11 +137,7 @@ function timeline(query) {
   return answer;
 }
 
-/** Returns the events of a kind. Null means all. */
-function eventsOf(kind) {
-  const names = { links: ["link_down", "link_up"], devices: ["unreachable"], sm: ["sm_change"] };
-  return events().filter(({ event }) => kind === null || (names[kind] ?? []).includes(event));
-}
+const kinds = { links: ["link_down", "link_up"], devices: ["unreachable"], sm: ["sm_change"] };
 
 function events() {
   const list = [];
@@ -464,7 +460,7 @@ function answer(path, query) {
     case "errors":
       return rows(query, values.calm ? [] : fabric.errors(slotOf(query)));
     case "events":
-      return rows(query, eventsOf(query.get("kind")));
+      return { ...rows(query, events()), kinds };
     case "samplers":
       return rows(query, samplers());
     case "jobs": {

@@ -61,7 +61,9 @@ app.on((changes) => {
     shown === null ||
     shown.view !== state.view ||
     shown.item !== state.item ||
-    shown.topology !== topology
+    shown.topology !== topology ||
+    // The colours of the theme are in pictures, legends and charts.
+    changes.has("theme")
   ) {
     view?.close();
     shown = { view: state.view, item: state.item, topology };

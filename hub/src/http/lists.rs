@@ -1,5 +1,7 @@
 //! Lists of rows: `{"from_ns", "to_ns", "rows": [...]}`.
 
+use std::collections::BTreeMap;
+
 use axum::extract::{RawQuery, State};
 use axum::http::HeaderMap;
 use ibnet_analysis::errors::Thresholds;
@@ -153,6 +155,14 @@ pub(crate) async fn errors(
     .await
 }
 
+#[derive(Serialize)]
+struct EventRows {
+    #[serde(flatten)]
+    rows: Rows<EventRow>,
+    /// Names of the events of each kind.
+    kinds: BTreeMap<&'static str, &'static [&'static str]>,
+}
+
 pub(crate) async fn events(
     State(app): State<App>,
     headers: HeaderMap,
@@ -189,11 +199,16 @@ pub(crate) async fn events(
             limit,
         };
         let found = hub.read().events(&filter);
-        let shown = (
-            found.last().map_or(range.0, |row| row.ts),
-            found.first().map_or(range.0, |row| row.ts),
-        );
-        rows(shown, found)
+        let rows = Rows {
+            from_ns: found.last().map_or(range.0, |row| row.ts),
+            to_ns: found.first().map_or(range.0, |row| row.ts),
+            rows: found,
+            reason: None,
+        };
+        Answer::json(&EventRows {
+            rows,
+            kinds: kinds::all(),
+        })
     })
     .await
 }

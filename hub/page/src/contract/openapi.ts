@@ -157,6 +157,12 @@ export interface Event {
 export interface Events {
   from_ns: number;
   to_ns: number;
+  /**
+   * Names of the events of each kind; those of `routine` need no attention
+   */
+  kinds: {
+    [k: string]: string[];
+  };
   rows: Event[];
 }
 export interface Health {

@@ -1,9 +1,10 @@
 //! The two colour scales of the web page, and the colours of states without a value.
 //!
-//! Viridis shows utilization, and a scale from dark grey over magenta to light pink shows the
-//! blocked share. Each colour of a scale is lighter than the one before, so both remain readable
-//! for colour-blind users and in greyscale. Red is in neither scale, because it marks what needs
-//! a person.
+//! Viridis shows utilization, and a scale from grey over magenta to pink shows the blocked share. The
+//! latter runs away from the ground: to light colours in the dark theme, to dark ones in the light
+//! theme. The lightness of a scale changes in one direction, so both remain readable for
+//! colour-blind users and in greyscale. Red is in neither scale, because it marks what needs a
+//! person.
 
 import { FULL, INCREASE, LINK_DOWN, NO_ANSWER, NO_DATA, NOT_ASSIGNED } from "../contract/frame";
 import { BLOCKED } from "../model/state";
@@ -40,16 +41,26 @@ const MAGENTA: Rgb[] = [
   [0xff, 0xf0, 0xf6],
 ];
 
+/** The same for the light theme, from the grey of an empty ground to a colour that is not black. */
+const MAGENTA_ON_LIGHT: Rgb[] = [
+  [0xf3, 0xf2, 0xf5],
+  ...MAGENTA.slice(2, -1).reverse(),
+  [0x55, 0x14, 0x4d],
+  [0x3f, 0x0b, 0x3d],
+];
+
 const STEPS = 256;
 
-/** A colour scale with a precomputed table. */
+/** A colour scale with a precomputed table for each theme. */
 export class Scale {
-  private readonly table: Rgb[];
-  private readonly css: string[];
+  private readonly tables: Record<"dark" | "light", { rgb: Rgb[]; css: string[] }>;
 
-  constructor(anchors: Rgb[]) {
-    this.table = Array.from({ length: STEPS }, (_, step) => mix(anchors, step / (STEPS - 1)));
-    this.css = this.table.map(([r, g, b]) => `rgb(${r} ${g} ${b})`);
+  constructor(dark: Rgb[], light: Rgb[]) {
+    const table = (anchors: Rgb[]) => {
+      const rgb = Array.from({ length: STEPS }, (_, step) => mix(anchors, step / (STEPS - 1)));
+      return { rgb, css: rgb.map(([r, g, b]) => `rgb(${r} ${g} ${b})`) };
+    };
+    this.tables = { dark: table(dark), light: table(light) };
   }
 
   private step(share: number): number {
@@ -58,18 +69,12 @@ export class Scale {
 
   /** Returns the colour of a share, 0 to 1. */
   rgb(share: number): Rgb {
-    return this.table[this.step(share)];
+    return this.tables[theme().name].rgb[this.step(share)];
   }
 
   /** Returns the colour of a share as CSS text. */
   color(share: number): string {
-    return this.css[this.step(share)];
-  }
-
-  /** Returns whether dark text is readable on the colour of a share. */
-  isLight(share: number): boolean {
-    const [r, g, b] = this.rgb(share);
-    return 0.299 * r + 0.587 * g + 0.114 * b > 140;
+    return this.tables[theme().name].css[this.step(share)];
   }
 
   /** Returns the gradient of the scale as CSS text. */
@@ -88,8 +93,8 @@ function mix(anchors: Rgb[], share: number): Rgb {
   return [channel(0), channel(1), channel(2)];
 }
 
-export const utilizationScale = new Scale(VIRIDIS);
-export const blockedScale = new Scale(MAGENTA);
+export const utilizationScale = new Scale(VIRIDIS, VIRIDIS);
+export const blockedScale = new Scale(MAGENTA, MAGENTA_ON_LIGHT);
 
 /** Anything that gives a share its colour. */
 export type Painter = Pick<Scale, "color">;
@@ -108,13 +113,16 @@ export function metricName(metric: string): string {
     xmit_utilization: "Utilization, sending",
     rcv_utilization: "Utilization, receiving",
     xmit_blocked: "Blocked share",
+    xmit_gbps: "Data rate, sending",
+    rcv_gbps: "Data rate, receiving",
+    errors: "Errors",
+    rtt_ns: "Round-trip time",
   };
   return names[metric] ?? metric.replaceAll("_", " ");
 }
 
 /** Pixel colours of the states without a value. A shape shows each state too: see `hatch`. */
 export const STATE_RGB: Record<number, { dark: Rgb; light: Rgb }> = {
-  [NO_DATA]: { dark: [0x2b, 0x30, 0x3a], light: [0xdd, 0xe1, 0xe8] },
   [NO_ANSWER]: { dark: [0x6b, 0x72, 0x80], light: [0x9a, 0xa2, 0xb0] },
   [LINK_DOWN]: { dark: [0x0c, 0x0e, 0x12], light: [0x33, 0x39, 0x42] },
   // An orange that is in neither scale, and differs from both with every kind of colour vision.
@@ -123,7 +131,7 @@ export const STATE_RGB: Record<number, { dark: Rgb; light: Rgb }> = {
 };
 
 /** Packs a colour for a little-endian 32-bit view of pixels. */
-export function pack([r, g, b]: Rgb): number {
+function pack([r, g, b]: Rgb): number {
   return (255 << 24) | (b << 16) | (g << 8) | r;
 }
 
@@ -153,35 +161,27 @@ export function blend(from: number, to: number, share: number): number {
   return pixel;
 }
 
-/** A table from codes to pixels, which makes pictures fast. */
-export class PixelTable {
-  private readonly values: Int32Array;
-  /** Pixels of the codes above the max value. */
-  private readonly states: Int32Array;
-
-  constructor(scale: Scale, theme: "dark" | "light") {
-    this.values = Int32Array.from({ length: STEPS }, (_, step) =>
-      pack(scale.rgb(step / (STEPS - 1))),
-    );
-    this.states = new Int32Array(NO_DATA - FULL + 1).fill(pack(STATE_RGB[NO_DATA][theme]));
-    for (const [code, color] of Object.entries(STATE_RGB))
-      this.states[Number(code) - FULL] = pack(color[theme]);
-  }
-
-  pixel(code: number): number {
-    if (code <= FULL) return this.values[((code * (STEPS - 1) + FULL / 2) / FULL) | 0];
-    return this.states[code - FULL];
-  }
+/**
+ * Returns the pixels of all codes in the current theme. `share` returns the place of a value on the
+ * scale. Codes without data are transparent, so that the hatch of the ground shows.
+ */
+export function pixelsOf(scale: Scale, share: (code: number) => number) {
+  const pixels = new Int32Array(NO_DATA + 1);
+  for (let code = 0; code <= FULL; code++) pixels[code] = pack(scale.rgb(share(code)));
+  for (const [code, color] of Object.entries(STATE_RGB))
+    pixels[Number(code)] = pack(color[theme().name]);
+  return pixels;
 }
 
-const tables = new Map<Scale, { dark: PixelTable; light: PixelTable }>();
+const tables = new Map<string, Int32Array>();
 
-/** Returns the table of a scale. */
-export function pixelTable(scale: Scale, theme: "dark" | "light"): PixelTable {
-  let found = tables.get(scale);
+/** Returns the pixels of a scale from 0 to 100 %. */
+export function pixelTable(scale: Scale): Int32Array {
+  const key = `${theme().name} ${scale.color(1)}`;
+  let found = tables.get(key);
   if (found === undefined) {
-    found = { dark: new PixelTable(scale, "dark"), light: new PixelTable(scale, "light") };
-    tables.set(scale, found);
+    found = pixelsOf(scale, (code) => code / FULL);
+    tables.set(key, found);
   }
-  return found[theme];
+  return found;
 }

@@ -63,6 +63,11 @@ export function theme(): Theme {
   return current;
 }
 
+/** Whether the window is that of a phone, for which the style sheet has its own layout. */
+export function phone(): MediaQueryList {
+  return matchMedia("(max-width: 600px)");
+}
+
 /** Size of the root font to which lengths in pixels refer. */
 const BASE_FONT = 14;
 

@@ -18,6 +18,9 @@ const FIRST_SLOTS = 90;
 /** Max number of values in the answer to one request. */
 const LARGEST_ANSWER = 12_000_000;
 const RETRY = 2000;
+/** Age in intervals from which the newest slot is late, and time that a slot may take besides. */
+const LATE = 5;
+const LATE_MORE = 1000;
 /** Time between two requests for the health of the hub, in milliseconds. */
 const HEALTH_PERIOD = 30_000;
 
@@ -48,6 +51,10 @@ export class App {
 
   private histories = new Map<string, History>();
   private aggregates = new Map<string, Uint16Array>();
+  /** The last values of each metric, which stay until the hub has answered. */
+  private old = new Map<string, Uint16Array>();
+  /** Requests for what the page shall show instead of what it shows. */
+  private readonly open = new Set<string>();
   private requested = new Set<string>();
   private readonly listeners = new Set<Listener>();
   private readonly lateListeners = new Set<Listener>();
@@ -205,6 +212,28 @@ export class App {
     return Math.round(time / this.interval);
   }
 
+  /** Returns the age of the newest slot in milliseconds if it is late, else null. */
+  get lateness(): number | null {
+    if (this.latest === null) return null;
+    const age = Date.now() - this.timeOf(this.latest);
+    return age > LATE * this.interval + LATE_MORE ? age : null;
+  }
+
+  /** Whether the page still shows earlier values, because the hub has not answered yet. */
+  get isWaiting(): boolean {
+    return this.open.size > 0;
+  }
+
+  /** Notes that a request for other values is open. The function that it returns ends this. */
+  wait(key: string): () => void {
+    this.open.add(key);
+    this.notify("connection");
+    return () => {
+      this.open.delete(key);
+      this.notify("connection");
+    };
+  }
+
   /** Returns the slot that the page shows; null before the first one. */
   get shown(): number | null {
     if (this.state.at !== null) return this.slotAt(this.state.at);
@@ -251,17 +280,26 @@ export class App {
 
   /**
    * Returns the codes of all ports for what the page shows: a slot, or the max over the selected
-   * range. Null means that they are missing; if the hub may have them, they are requested, and a
-   * `values` change follows.
+   * range. Null means that they are missing. If the hub may have them, they are requested, the
+   * last values stay meanwhile, and a `values` change follows.
    */
   values(metric: string): Uint16Array | null {
-    if (this.state.range !== null) return this.aggregate(metric, "max");
+    const values = this.state.range === null ? this.slot(metric) : this.largest(metric);
+    if (values === undefined) return this.old.get(metric) ?? null;
+    if (values !== null) this.old.set(metric, values);
+    return values;
+  }
+
+  /** Returns the codes of the shown slot; undefined while they are requested. */
+  private slot(metric: string): Uint16Array | null | undefined {
     const slot = this.shown;
     if (slot === null) return null;
     const column = this.histories.get(metric)?.get(slot);
-    if (column === undefined && this.state.at !== null)
-      void this.request(metric, slot - 30, slot + 30);
-    return column?.values ?? null;
+    if (column !== undefined) return column.values;
+    if (this.state.at === null) return null;
+    const key = `${metric} ${Math.floor((slot - 30) / 30)}`;
+    void this.request(key, metric, slot - 30, slot + 30);
+    return this.open.has(key) ? undefined : null;
   }
 
   /**
@@ -287,27 +325,33 @@ export class App {
   }
 
   /**
-   * Returns an aggregate of the selected range for each port, or null until the hub has answered.
+   * Returns the max of each port over the selected range; undefined until the hub has answered.
    */
-  aggregate(metric: string, agg: "max" | "mean" | "p95"): Uint16Array | null {
+  private largest(metric: string): Uint16Array | null | undefined {
     const range = this.state.range;
     if (range === null) return null;
-    const key = `${metric} ${agg} ${range.from} ${range.to}`;
+    const key = `${metric} ${range.from} ${range.to}`;
     const found = this.aggregates.get(key);
     if (found !== undefined) return found;
-    if (this.requested.has(key)) return null;
+    if (this.requested.has(key)) return undefined;
     this.requested.add(key);
+    const done = this.wait(key);
     const from = Math.floor(range.from / this.interval) * this.interval;
     const step = Math.max(1, Math.ceil((range.to - from) / this.interval)) * this.interval;
-    this.matrix(metric, from, from + step, step, agg)
+    this.matrix(metric, from, from + step, step, "max")
       .then((heat) => {
         if (this.aggregates.size > 40) this.aggregates.clear();
-        if (heat.columns.length > 0) this.aggregates.set(key, codesIn(heat.columns[0]));
+        const none = () => new Uint16Array(heat.rows).fill(NO_DATA);
+        this.aggregates.set(key, heat.columns.length > 0 ? codesIn(heat.columns[0]) : none());
+        this.requested.delete(key);
         this.notify("values");
       })
-      .catch((error: unknown) => this.fail(error))
-      .finally(() => this.requested.delete(key));
-    return null;
+      .catch((error: unknown) => {
+        this.fail(error);
+        window.setTimeout(() => this.requested.delete(key), RETRY);
+      })
+      .finally(done);
+    return undefined;
   }
 
   /** Requests a matrix of all ports. Times are milliseconds since 1970. */
@@ -331,16 +375,17 @@ export class App {
   }
 
   /** Requests slots that are missing. */
-  private async request(metric: string, from: number, to: number): Promise<void> {
-    const key = `${metric} ${Math.floor(from / 30)}`;
+  private async request(key: string, metric: string, from: number, to: number): Promise<void> {
     if (this.requested.has(key) || this.topology === null) return;
     this.requested.add(key);
+    const done = this.wait(key);
     try {
       await this.fetchSlots(metric, from, Math.min(to, this.latest ?? to));
       this.notify("values");
     } catch (error) {
       this.fail(error);
     } finally {
+      done();
       window.setTimeout(() => this.requested.delete(key), RETRY);
     }
   }
@@ -404,6 +449,7 @@ export class App {
     }
     this.histories = new Map();
     this.aggregates = new Map();
+    this.old = new Map();
     this.notify("topology");
     this.notify("health");
   }

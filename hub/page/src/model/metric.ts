@@ -25,5 +25,5 @@ export function valueText({ unit }: Metric, value: number): string {
   if (unit === "share") return percent(value);
   if (unit === "Gb/s") return scaled(1e9 * value, "b/s");
   if (unit === "ns") return duration(value / 1e9);
-  return scaled(value, unit.startsWith("/") ? unit : ` ${unit}`).replace(/\s+/g, "\u00a0");
+  return scaled(value, unit.replace(/^1\//, "/"));
 }

@@ -38,6 +38,8 @@ export class Poll<Answer> {
     this.abort?.abort();
     const abort = new AbortController();
     this.abort = abort;
+    // A repeated request replaces an answer that is right, and only another one an answer that is not.
+    const done = key === this.last || this.answer === null ? null : this.app.wait(this.path);
     this.last = key;
     this.time = now;
     getJson<Answer>(this.path, params, abort.signal)
@@ -55,6 +57,7 @@ export class Poll<Answer> {
       })
       .finally(() => {
         if (this.abort === abort) this.abort = null;
+        done?.();
       });
   }
 

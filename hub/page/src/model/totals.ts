@@ -1,6 +1,6 @@
 //! Counts for the overview: the values of all ports in a slot, and the roots of congestion.
 
-import { FULL, LINK_DOWN, NO_ANSWER, NOT_ASSIGNED } from "../contract/frame";
+import { FULL, LINK_DOWN, NO_ANSWER, NO_DATA, NOT_ASSIGNED } from "../contract/frame";
 import type { TreeRow } from "../contract/types";
 import type { Topology } from "./topology";
 import { count, grouped } from "./units";
@@ -21,7 +21,14 @@ export interface Totals {
   knownHosts: number;
   fullest: number | null;
   fullestPort: number;
+  /** Rate of the host ports whose data rate is known, in Gb/s. */
+  capacity: number;
   blocked: number;
+  /** Largest blocked share, and its port. */
+  mostBlocked: number | null;
+  mostBlockedPort: number;
+  /** The leaf switch whose ports have the largest mean utilization, in both directions. */
+  leaf: { device: number; mean: number } | null;
 }
 
 /**
@@ -42,12 +49,26 @@ export function totalsOf(
     knownHosts: 1,
     fullest: null,
     fullestPort: 0,
+    capacity: 0,
     blocked: 0,
+    mostBlocked: null,
+    mostBlockedPort: 0,
+    leaf: null,
   };
+  const leaves = new Map<number, { sum: number; count: number }>();
   let hosts = 0;
   let known = 0;
-  ports.forEach(({ device, gbps }, port) => {
+  ports.forEach(({ device, gbps, peer }, port) => {
     const code = utilization[port];
+    if (devices[device].tier === 1) {
+      const leaf = leaves.get(device) ?? { sum: 0, count: 0 };
+      for (const each of [code, peer === null ? NO_DATA : utilization[peer]]) {
+        if (each > FULL) continue;
+        leaf.sum += each / FULL;
+        leaf.count++;
+      }
+      leaves.set(device, leaf);
+    }
     if (code === NOT_ASSIGNED) return;
     totals.ports++;
     const isHost = devices[device].kind !== "switch";
@@ -67,12 +88,22 @@ export function totalsOf(
       }
       if (isHost && gbps !== null) {
         totals.injected += share * gbps;
+        totals.capacity += gbps;
         known++;
       }
     }
-    if (blocked !== null && blocked[port] <= FULL && blocked[port] > BLOCKED_LIMIT * FULL)
-      totals.blocked++;
+    const wait = blocked === null || blocked[port] > FULL ? null : blocked[port] / FULL;
+    if (wait === null) return;
+    if (wait > BLOCKED_LIMIT) totals.blocked++;
+    if (wait > (totals.mostBlocked ?? -1)) {
+      totals.mostBlocked = wait;
+      totals.mostBlockedPort = port;
+    }
   });
+  for (const [device, { sum, count }] of leaves) {
+    const mean = sum / count;
+    if (count > 0 && mean > (totals.leaf?.mean ?? -1)) totals.leaf = { device, mean };
+  }
   if (hosts > 0) totals.knownHosts = known / hosts;
   return totals;
 }

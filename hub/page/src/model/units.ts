@@ -79,6 +79,13 @@ export function dateTime(milliseconds: number): string {
   return `${date.getFullYear()}-${pad(date.getMonth() + 1)}-${pad(date.getDate())} ${clock(milliseconds)}`;
 }
 
+/** Formats a time: with seconds on the current day, else with the date. */
+export function dayTime(milliseconds: number): string {
+  const text = dateTime(milliseconds);
+  const isToday = text.slice(0, 10) === dateTime(Date.now()).slice(0, 10);
+  return isToday ? text.slice(11) : text.slice(0, 16);
+}
+
 /** Returns the name of the time zone of the browser, such as `UTC+01:00`. */
 export function zone(milliseconds: number): string {
   const minutes = -new Date(milliseconds).getTimezoneOffset();

@@ -71,11 +71,7 @@ export class Chart {
   ): void {
     const width = this.body.clientWidth;
     if (width === 0) return;
-    const shape = JSON.stringify([
-      unit,
-      curves.map(({ label, dashed }) => [label, dashed]),
-      theme().name,
-    ]);
+    const shape = JSON.stringify([unit, curves.map(({ label, dashed }) => [label, dashed])]);
     const all = joined(curves);
     this.own = all.slice(1) as (number | null | undefined)[][];
     this.partial = partial;
@@ -87,11 +83,6 @@ export class Chart {
       this.plot = new uPlot(this.setup(curves, width, unit), data, this.body);
     } else this.plot.setData(data, false);
     this.plot.setScale("x", { min: from / 1000, max: to / 1000 });
-  }
-
-  /** Draws again after a change of the theme. */
-  forget(): void {
-    this.shape = "";
   }
 
   close(): void {

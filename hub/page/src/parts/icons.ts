@@ -20,12 +20,10 @@ const PATHS: Record<string, string> = {
   back: "M14 4 6 10l8 6zM4.500 4v12",
   forward: "M6 4l8 6-8 6zM15.500 4v12",
   theme: "M10 3a7 7 0 1 0 0 14zM10 3a7 7 0 0 1 0 14",
-  search: "M8.500 3a5.500 5.500 0 1 1 0 11 5.500 5.500 0 0 1 0-11zM13 13l4 4",
+  help: "M7.500 7.500a2.500 2.500 0 1 1 3.600 2.200c-.800.400-1.100.900-1.100 1.800M10 14.300v.400M10 2.500a7.500 7.500 0 1 1 0 15 7.500 7.500 0 0 1 0-15z",
   alert: "M10 3 18 17H2zM10 8v4M10 14.300v.400",
   ok: "M4 10.500l4 4 8-9",
   down: "M4 4l12 12M16 4 4 16",
-  open: "M7 4l6 6-6 6",
-  close: "M5 5l10 10M15 5 5 15",
 };
 
 /** Creates an icon. It is decoration: the text next to it carries the meaning. */

@@ -112,11 +112,18 @@ export function paintSpark(
   }
 }
 
-/** A scale of a legend: its name, its colours and its max. */
-export type LegendScale = readonly [string, Scale, string];
+/** A text below a scale, at a share of its width. */
+export interface Tick {
+  share: number;
+  text: string;
+}
 
-export const UTILIZATION_LEGEND: LegendScale = ["Utilization", utilizationScale, "100 %"];
-export const BLOCKED_LEGEND: LegendScale = ["Blocked share", blockedScale, "100 %"];
+/** A scale of a legend: its name, its colours and its ticks. */
+export type LegendScale = readonly [string, Scale, readonly Tick[]];
+
+const PERCENT: Tick[] = [0, 1].map((share) => ({ share, text: `${100 * share} %` }));
+export const UTILIZATION_LEGEND: LegendScale = ["Utilization", utilizationScale, PERCENT];
+export const BLOCKED_LEGEND: LegendScale = ["Blocked share", blockedScale, PERCENT];
 
 /** A mark of a legend: the class of its swatch, and its text. */
 type LegendMark = readonly [string, string];
@@ -135,16 +142,21 @@ export function legend(
   return h(
     "div",
     { class: "legend" },
-    ...scales.map(([name, scale, most]) =>
-      h(
+    ...scales.map(([name, scale, ticks]) => {
+      const [first, ...others] = ticks;
+      const last = others.pop();
+      const ramp = h("span", { class: "legend-ramp", style: { background: scale.gradient() } });
+      for (const { share, text } of others)
+        ramp.append(h("span", { class: "legend-tick", style: { left: `${100 * share}%` } }, text));
+      return h(
         "span",
-        { class: "legend-scale" },
+        { class: others.length > 0 ? "legend-scale wide" : "legend-scale" },
         h("span", {}, name),
-        h("span", { class: "legend-number" }, "0"),
-        h("span", { class: "legend-ramp", style: { background: scale.gradient() } }),
-        h("span", { class: "legend-number" }, most),
-      ),
-    ),
+        h("span", { class: "legend-number" }, first.text),
+        ramp,
+        h("span", { class: "legend-number" }, last?.text),
+      );
+    }),
     ...marks.map(([name, text]) =>
       h("span", { class: "legend-state" }, h("i", { class: `swatch ${name}` }), text),
     ),

@@ -3,6 +3,7 @@
 import {
   applyTheme,
   darkPreference,
+  phone,
   setThemeChoice,
   type ThemeChoice,
   themeChoice,
@@ -11,7 +12,8 @@ import type { App, Change } from "../model/app";
 import type { Column } from "../model/history";
 import { UTILIZATION, unknownView, VIEWS, type ViewName } from "../model/state";
 import { answersText, totalsOf } from "../model/totals";
-import { clock, count, dateTime, zone } from "../model/units";
+import { clock, count, dateTime, duration, zone } from "../model/units";
+import { choice } from "./choice";
 import { h, setAttribute, setText } from "./dom";
 import { icon } from "./icons";
 import { Search } from "./search";
@@ -37,8 +39,26 @@ const PARENTS: Partial<Record<ViewName, ViewName>> = {
   tree: "overview",
   job: "jobs",
 };
-/** Age in intervals from which a slot is late. */
-const LATE = 5;
+/** Time ranges that one click selects, in minutes. */
+const RANGES = [
+  ["10", "10 min"],
+  ["60", "1 h"],
+  ["1440", "24 h"],
+] as const;
+const MINUTE = 60_000;
+
+const KEYS = [
+  ["1 to 9", "open a view"],
+  ["/", "search a node, a GUID, a LID or a job"],
+  ["Space", "pause, or play the past"],
+  ["← →", "one slot back or forward, with Shift ten slots"],
+  ["L or Esc", "return to live"],
+  ["↑ ↓ Enter", "in a table: choose a row, and open it"],
+  ["+ − 0", "in a picture: zoom, and show all"],
+  ["?", "show this list"],
+] as const;
+const POINTER =
+  "On the timeline, a click shows a slot, a drag selects a time range, and the wheel zooms.";
 
 export class Shell {
   readonly main = h("main", { id: "main", tabindex: -1 });
@@ -51,6 +71,19 @@ export class Shell {
   private readonly play: HTMLButtonElement;
   private readonly timeline: TimelineStrip;
   private readonly search: Search;
+  private readonly ranges: ReturnType<typeof choice>;
+  private readonly help = h(
+    "dialog",
+    { class: "help", "aria-labelledby": "help-title", on: { click: () => this.help.close() } },
+    h("h2", { id: "help-title" }, "Keys"),
+    h(
+      "dl",
+      { class: "facts" },
+      ...KEYS.flatMap(([key, text]) => [h("dt", {}, key), h("dd", {}, text)]),
+    ),
+    h("p", { class: "muted" }, POINTER),
+    h("button", { type: "button", class: "action" }, "Close"),
+  );
   private player = 0;
   /** Port counts of the newest slot, so that each slot is counted only once. */
   private counted: { column?: Column; text: string } = { text: "" };
@@ -58,6 +91,12 @@ export class Shell {
   constructor(private readonly app: App) {
     this.search = new Search(app);
     this.timeline = new TimelineStrip(app);
+    this.ranges = choice(
+      "Time range",
+      RANGES,
+      () => this.range,
+      (minutes) => this.selectLast(Number(minutes) * MINUTE),
+    );
     this.play = button("Pause (space)", "pause", () => this.togglePlay());
     this.status.addEventListener("click", () => (app.isLive ? app.pause() : this.live()));
     document.body.append(
@@ -70,10 +109,13 @@ export class Shell {
       this.navigation(),
       h("div", { class: "content" }, this.banner, this.main),
       this.bottom(),
+      this.help,
     );
     document.addEventListener("keydown", (event) => this.key(event));
     document.addEventListener("visibilitychange", () => app.notify("state"));
     darkPreference().addEventListener("change", () => this.retheme(themeChoice()));
+    // A phone that is turned needs other tables.
+    phone().addEventListener("change", () => this.app.notify("theme"));
     setInterval(() => this.tick(), 1000);
     app.onLate((changes) => this.update(changes));
   }
@@ -98,6 +140,7 @@ export class Shell {
       this.mark,
       this.time,
       this.status,
+      button("Keys (?)", "help", () => this.help.showModal()),
       this.themeButton(),
     );
   }
@@ -144,13 +187,31 @@ export class Shell {
         button("One slot back (left arrow)", "back", () => this.app.step(-1)),
         this.play,
         button("One slot forward (right arrow)", "forward", () => this.app.step(1)),
+        this.ranges.element,
       ),
       this.timeline.element,
     );
   }
 
+  /** Returns the entry of the selected time range, or null if it has another length. */
+  private get range(): (typeof RANGES)[number][0] | null {
+    const { range } = this.app.state;
+    const length = range === null ? 0 : range.to - range.from;
+    return RANGES.find(([minutes]) => Number(minutes) * MINUTE === length)?.[0] ?? null;
+  }
+
+  /** Selects the time before the newest slot. */
+  private selectLast(length: number): void {
+    const { latest } = this.app;
+    if (latest === null) return;
+    const to = this.app.timeOf(latest);
+    this.app.go({ range: { from: to - length, to }, at: null }, true);
+  }
+
   private update(changes: ReadonlySet<Change>): void {
     const { app } = this;
+    this.ranges.update();
+    setAttribute(this.main, "aria-busy", String(app.isWaiting));
     if (changes.has("state") || changes.has("topology")) this.showView();
     if (changes.has("health") || changes.has("topology")) {
       const fabric = app.health?.fabric || "fabric";
@@ -179,13 +240,18 @@ export class Shell {
     document.documentElement.dataset.slot = String(app.latest ?? "");
     document.documentElement.dataset.shown = String(app.shown ?? "");
     const { at, range } = app.state;
-    this.status.classList.toggle("on", app.isLive && app.connection === "open");
+    const late = app.lateness;
+    this.status.classList.toggle("on", app.isLive && app.connection === "open" && late === null);
     const text =
       range !== null
-        ? `${clock(range.from)} – ${clock(range.to)}`
+        ? spanText(range)
         : at !== null
           ? `Paused ${clock(at)}`
-          : "Live";
+          : app.connection === "connecting"
+            ? "Connecting"
+            : late !== null
+              ? `${ageText(late)} old`
+              : "Live";
     setText(this.status, text);
     setAttribute(this.status, "title", app.isLive ? "Pause (space)" : "Return to live (L)");
     const title = this.running ? "Pause (space)" : "Play (space)";
@@ -212,12 +278,16 @@ export class Shell {
       const text = [`${count(totals.answered, "port")} ${all} answer`, ...more].join(", ");
       this.counted = { column, text };
     }
-    const late =
-      app.latest !== null && Date.now() - app.timeOf(app.latest) > LATE * app.interval + 1000;
-    const isFirst = app.connection === "connecting" && app.latest === null;
-    const bad = !isFirst && (app.connection !== "open" || late);
+    const isFirst = app.connection === "connecting";
+    const bad = !isFirst && (app.connection === "lost" || app.lateness !== null);
     this.mark.classList.toggle("bad", bad);
-    const text = isFirst ? "connecting" : bad ? "no new data" : this.counted.text;
+    const text = isFirst
+      ? "connecting"
+      : bad
+        ? "no new data"
+        : app.isWaiting
+          ? "loading…"
+          : this.counted.text;
     if (this.mark.dataset.text !== text) {
       this.mark.dataset.text = text;
       this.mark.replaceChildren(icon(bad ? "alert" : "samplers"), text);
@@ -232,13 +302,9 @@ export class Shell {
     let text = "";
     if (app.connection === "lost")
       text = `The connection to the hub is lost.${since} The page connects again by itself.`;
-    else if (
-      last !== null &&
-      app.connection === "open" &&
-      Date.now() - last > LATE * app.interval + 1000
-    ) {
+    else if (app.connection === "open" && app.lateness !== null)
       text = `The hub has no new slot.${since}`;
-    } else if (app.failure !== "") text = `A request failed: ${app.failure}.`;
+    else if (app.failure !== "") text = `A request failed: ${app.failure}.`;
     else if (unknown !== null) text = `There is no view “${unknown}”. This is the overview.`;
     setText(this.banner, text);
     this.banner.hidden = text === "";
@@ -283,10 +349,12 @@ export class Shell {
 
   private key(event: KeyboardEvent): void {
     if (event.ctrlKey || event.altKey || event.metaKey) return;
+    if (this.help.open) return;
     const target = event.target as HTMLElement;
     if (["INPUT", "SELECT", "TEXTAREA"].includes(target.tagName)) return;
     const digit = Number(event.key);
     if (event.key === "/") this.search.focus();
+    else if (event.key === "?") this.help.showModal();
     else if (event.key === " " && target.tagName !== "BUTTON" && target.tagName !== "A")
       this.togglePlay();
     else if (event.key === "ArrowLeft") this.app.step(event.shiftKey ? -10 : -1);
@@ -297,6 +365,19 @@ export class Shell {
     else return;
     event.preventDefault();
   }
+}
+
+/** Formats an age: seconds below a minute, else whole minutes. */
+function ageText(age: number): string {
+  const unit = age < MINUTE ? 1000 : MINUTE;
+  return duration((Math.floor(age / unit) * unit) / 1000);
+}
+
+/** Formats a time range, with the days if they differ. */
+function spanText({ from, to }: { from: number; to: number }): string {
+  const days = dateTime(from).slice(0, 10) !== dateTime(to).slice(0, 10);
+  const text = (time: number) => (days ? dateTime(time).slice(5, 16) : clock(time));
+  return `${text(from)} – ${text(to)}`;
 }
 
 function button(label: string, name: string, click: () => void): HTMLButtonElement {

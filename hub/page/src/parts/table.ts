@@ -1,6 +1,6 @@
 //! A sortable table that stays fast with 40,000 rows, because only visible rows have elements.
 
-import { zoom } from "../draw/theme";
+import { phone, zoom } from "../draw/theme";
 import { compareNames } from "../model/units";
 import { h, setAttribute, setStyle, setText } from "./dom";
 import { type Drawing, type Place, TablePicture } from "./tablepicture";
@@ -23,6 +23,8 @@ export interface Column<Row> {
   picture?: (row: Row) => Drawing;
   /** Whether the cells change only with their row and with the URL of the page. */
   isFixed?: boolean;
+  /** Line of a row on a phone. A table with such columns shows only these on a phone. */
+  line?: 1 | 2;
 }
 
 interface Options<Row> {
@@ -59,6 +61,21 @@ function scaledTrack(track: string): string {
   return track.replaceAll(/(\d+)px/g, (_, width) => `${Math.round(Number(width) * zoom())}px`);
 }
 
+/** Columns of each line on a phone, if the table does not choose them. */
+const FIRST_LINE = 2;
+const SECOND_LINE = 2;
+
+/** Returns the columns of both lines of a phone. */
+function linesOf<Row>(columns: Column<Row>[]): [Column<Row>[], Column<Row>[]] {
+  const of = (line: number) => columns.filter((column) => column.line === line);
+  if (columns.some(({ line }) => line !== undefined)) return [of(1), of(2)];
+  const end = FIRST_LINE + SECOND_LINE;
+  return [columns.slice(0, FIRST_LINE), columns.slice(FIRST_LINE, end)];
+}
+
+/** Number of tracks of a row on a phone, which any number of cells up to four divides. */
+const TRACKS = 12;
+
 /** Returns the min width of a track such as `90px` or `minmax(90px, 1fr)`, in pixels. */
 function leastWidth(track: string): number {
   return Number(/(\d+)px/.exec(track)?.[1] ?? 0);
@@ -85,7 +102,11 @@ export class Table<Row> {
   private readonly block: HTMLElement;
   private readonly note: HTMLElement;
   private readonly heads = new Map<string, HTMLElement>();
+  /** Share of each column in its line on a phone. */
+  private readonly spans = new Map<string, string>();
   private readonly lines: Line<Row>[] = [];
+  /** All columns, also those that a phone does not show. */
+  private readonly columns: Column<Row>[];
   /** Columns with a picture. */
   private readonly pictured: Column<Row>[];
   private readonly picture: TablePicture | null;
@@ -106,10 +127,18 @@ export class Table<Row> {
   private readonly observer: ResizeObserver;
 
   constructor(private readonly options: Options<Row>) {
-    this.height = Math.round((options.height ?? 32) * zoom());
+    this.columns = options.columns;
+    const isPhone = phone().matches;
+    const lines = linesOf(options.columns);
+    if (isPhone) options.columns = lines.flat();
+    this.height = Math.round((isPhone ? 52 : (options.height ?? 32)) * zoom());
     this.sort = options.sort;
     this.descending = options.descending;
-    const tracks = options.columns.map((column) => scaledTrack(column.width)).join(" ");
+    const tracks = isPhone
+      ? `repeat(${TRACKS}, minmax(0, 1fr))`
+      : options.columns.map((column) => scaledTrack(column.width)).join(" ");
+    for (const line of isPhone ? lines : [])
+      for (const { id } of line) this.spans.set(id, `span ${TRACKS / line.length}`);
     const head = h(
       "div",
       { class: "table-head", role: "row" },
@@ -139,10 +168,10 @@ export class Table<Row> {
       this.body,
       this.note,
     );
-    const least = options.columns.reduce(
-      (sum, { width }) => sum + leastWidth(scaledTrack(width)) + GAP,
-      GAP,
-    );
+    this.element.classList.toggle("in-lines", isPhone);
+    const least = isPhone
+      ? 0
+      : options.columns.reduce((sum, { width }) => sum + leastWidth(scaledTrack(width)) + GAP, GAP);
     setStyle(this.element, {
       "--least": `${least}px`,
       "--tracks": tracks,
@@ -210,7 +239,7 @@ export class Table<Row> {
   }
 
   private ordered(rows: Row[]): Row[] {
-    const column = this.options.columns.find((c) => c.id === this.sort) ?? this.options.columns[0];
+    const column = this.columns.find(({ id }) => id === this.sort) ?? this.columns[0];
     const values = rows.map((row) => column.value(row));
     const order = orderOfCodes(values, this.descending) ?? orderOfValues(values, this.descending);
     return Array.from(order, (index) => rows[index]);
@@ -223,8 +252,15 @@ export class Table<Row> {
       column.title,
     );
     const head = h("div", { role: "columnheader", class: column.end ? "end" : undefined }, button);
+    this.spread(head, column);
     this.heads.set(column.id, head);
     return head;
+  }
+
+  /** Gives a cell its share of the line on a phone. */
+  private spread(cell: HTMLElement, { id }: Column<Row>): void {
+    const span = this.spans.get(id);
+    if (span !== undefined) setStyle(cell, { "grid-column": span });
   }
 
   private sortBy(column: Column<Row>): void {
@@ -353,7 +389,9 @@ export class Table<Row> {
       const { offsetLeft, offsetWidth } = cells[index];
       if (picture !== undefined) places.push({ left: offsetLeft, width: offsetWidth });
     });
-    this.picture.place(places, this.height, this.lines.length);
+    const pictured = cells[this.options.columns.findIndex(({ picture }) => picture !== undefined)];
+    const middle = pictured.offsetTop + pictured.offsetHeight / 2;
+    this.picture.place(places, this.height, this.lines.length, middle);
   }
 
   private line(): Line<Row> {
@@ -364,6 +402,7 @@ export class Table<Row> {
         "aria-label": column.picture !== undefined && !hasText(column) ? column.title : undefined,
       }),
     );
+    for (const [index, column] of this.options.columns.entries()) this.spread(cells[index], column);
     const element = h("div", { class: "table-row", role: "row" }, ...cells);
     element.classList.toggle("opens", this.options.open !== undefined);
     const line: Line<Row> = { element, cells, row: null, isStale: true, isReached: false };

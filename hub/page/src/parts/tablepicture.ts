@@ -38,9 +38,14 @@ export class TablePicture {
   private left = 0;
   private ratio = 1;
   private row = 0;
+  private middle = 0;
 
-  /** Sets the positions of the columns with drawings, and the number and height of the rows. */
-  place(places: readonly Place[], row: number, rows: number): void {
+  /**
+   * Sets the positions of the columns with drawings, the number and height of the rows, and the
+   * middle of the drawings in a row.
+   */
+  place(places: readonly Place[], row: number, rows: number, middle: number): void {
+    this.middle = Math.round(middle * (window.devicePixelRatio || 1));
     this.places = places;
     this.ratio = window.devicePixelRatio || 1;
     this.left = Math.min(...places.map(({ left }) => left));
@@ -69,7 +74,7 @@ export class TablePicture {
         paintSpark(this.pixels, area, codes, scale, this.ratio);
       }
     });
-    const top = row * this.row + Math.round((this.row - this.image.height) / 2);
+    const top = row * this.row + Math.round(this.middle - this.image.height / 2);
     this.context.putImageData(this.image, 0, top);
   }
 

@@ -14,7 +14,11 @@ import { clock, dateTime, duration, percent } from "../model/units";
 import { h } from "./dom";
 import { hideTip, showTip, type TipLine } from "./tooltip";
 
-const LEFT = 92;
+/** Width of the names at the left, if the strip is wide enough for them. */
+const NAMES = 92;
+const NARROW = 500;
+/** Distance of a strip without names from its left edge. */
+const EDGE = 10;
 const RIGHT = 14;
 const MARKS = { top: 4, height: 11 };
 const STRIPS = { top: 18, height: 13, gap: 3 };
@@ -127,15 +131,19 @@ export class TimelineStrip {
     return (kept?.minutes_from_ns ?? kept?.from_ns ?? 0) / 1e6;
   }
 
+  private get left(): number {
+    return this.surface.width < NARROW ? EDGE : NAMES;
+  }
+
   private x(time: number, bounds: { from: number; to: number }): number {
-    const width = this.surface.width - LEFT - RIGHT;
-    return LEFT + (width * (time - bounds.from)) / (bounds.to - bounds.from);
+    const width = this.surface.width - this.left - RIGHT;
+    return this.left + (width * (time - bounds.from)) / (bounds.to - bounds.from);
   }
 
   private time(x: number): number | null {
     const bounds = this.bounds();
     if (bounds === null) return null;
-    const share = (x - LEFT) / (this.surface.width - LEFT - RIGHT);
+    const share = (x - this.left) / (this.surface.width - this.left - RIGHT);
     return bounds.from + Math.max(0, Math.min(1, share)) * (bounds.to - bounds.from);
   }
 
@@ -150,8 +158,10 @@ export class TimelineStrip {
     context.fillStyle = colors.muted;
     context.textBaseline = "middle";
     context.textAlign = "right";
-    context.fillText("Max. use", LEFT - 8, STRIPS.top + STRIPS.height / 2);
-    context.fillText("Max. blocked", LEFT - 8, STRIPS.top + STRIPS.height * 1.5 + STRIPS.gap);
+    if (this.left === NAMES) {
+      context.fillText("Max. use", NAMES - 8, STRIPS.top + STRIPS.height / 2);
+      context.fillText("Max. blocked", NAMES - 8, STRIPS.top + STRIPS.height * 1.5 + STRIPS.gap);
+    }
     this.strips(context, bounds);
     this.axis(context, bounds);
     for (const mark of this.poll.answer?.marks ?? []) this.mark(context, mark, bounds);
@@ -163,7 +173,7 @@ export class TimelineStrip {
     const colors = theme();
     const { ratio } = this.surface;
     const lower = STRIPS.top + STRIPS.height + STRIPS.gap;
-    const left = Math.round(LEFT * ratio);
+    const left = Math.round(this.left * ratio);
     const width = Math.round((this.surface.width - RIGHT) * ratio) - left;
     const height = Math.round(STRIPS.height * ratio);
     if (width <= 0) return;
@@ -202,12 +212,12 @@ export class TimelineStrip {
     context.font = font(11);
     context.textBaseline = "top";
     context.textAlign = "center";
-    const most = Math.max(2, Math.floor((this.surface.width - LEFT) / 90));
+    const most = Math.max(2, Math.floor((this.surface.width - this.left) / 90));
     for (const { time, label } of timeTicks(bounds.from, bounds.to, most)) {
       const x = this.x(time, bounds);
       context.fillStyle = colors.line;
       context.fillRect(Math.round(x), AXIS, 1, 4);
-      if (x < LEFT + 24 || x > this.surface.width - 30) continue;
+      if (x < this.left + 24 || x > this.surface.width - 30) continue;
       context.fillStyle = colors.muted;
       context.fillText(label, x, AXIS + 5);
     }
@@ -220,7 +230,7 @@ export class TimelineStrip {
     bounds: { from: number; to: number },
   ): void {
     const x = this.x(mark.ts / 1e6, bounds);
-    if (x < LEFT) return;
+    if (x < this.left) return;
     const colors = theme();
     const bottom = MARKS.top + MARKS.height;
     if (mark.severe) {
@@ -247,10 +257,11 @@ export class TimelineStrip {
         ? [this.x(range.from, bounds), this.x(range.to, bounds)]
         : null;
     if (ends !== null) {
-      const [from, to] = ends;
+      const from = Math.max(this.left, ends[0]);
+      const to = Math.max(from, ends[1]);
       context.fillStyle = colors.surface;
       context.globalAlpha = 0.55;
-      context.fillRect(LEFT, STRIPS.top, Math.max(0, from - LEFT), AXIS - STRIPS.top);
+      context.fillRect(this.left, STRIPS.top, Math.max(0, from - this.left), AXIS - STRIPS.top);
       context.fillRect(
         to,
         STRIPS.top,
@@ -276,7 +287,7 @@ export class TimelineStrip {
   private listen(): void {
     const { element } = this;
     element.addEventListener("pointerdown", (event) => {
-      if (event.button !== 0 || this.place(event)[0] < LEFT - 4) return;
+      if (event.button !== 0 || this.place(event)[0] < this.left - 4) return;
       element.setPointerCapture(event.pointerId);
       this.drag = { start: this.place(event)[0], now: this.place(event)[0] };
     });
@@ -357,7 +368,7 @@ export class TimelineStrip {
 
   private tip(event: PointerEvent): void {
     const time = this.time(this.place(event)[0]);
-    if (time === null || this.place(event)[0] < LEFT) {
+    if (time === null || this.place(event)[0] < this.left) {
       hideTip();
       return;
     }

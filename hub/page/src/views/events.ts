@@ -1,20 +1,21 @@
 //! The list of events, with filters.
 
 import { nanoseconds } from "../contract/api";
-import type { EventRow, EventRows } from "../contract/types";
+import type { EventRows } from "../contract/types";
 import type { App } from "../model/app";
+import { type FoldedEvent, folded, kindsOf } from "../model/events";
 import { Poll } from "../model/poll";
 import { portKey, type Topology } from "../model/topology";
-import { count, dateTime, grouped } from "../model/units";
+import { count, dayTime, grouped } from "../model/units";
+import { choice } from "../parts/choice";
 import { h, setText } from "../parts/dom";
 import { makeFilter } from "../parts/filter";
 import { type Column, linkCell, Table } from "../parts/table";
 import type { View } from "../parts/view";
 import { faultHref } from "./faults";
 import { Managers } from "./managers";
-import { choice } from "./panel";
 
-/** The event kinds of the hub. */
+/** The event kinds of the hub that the view offers. */
 const KINDS: readonly (readonly [string, string])[] = [
   ["", "All"],
   ["links", "Links"],
@@ -34,27 +35,31 @@ function foundText(rows: number, all: number): string {
 }
 
 /** Returns the columns of a table of events. */
-export function eventColumns(app: App): Column<EventRow>[] {
+export function eventColumns(app: App): Column<FoldedEvent>[] {
   return [
     {
       id: "ts",
+      line: 1,
       title: "Time",
       width: "160px",
       value: (row) => row.ts,
-      text: (row) => dateTime(row.ts / 1e6),
+      text: (row) => dayTime(row.ts / 1e6),
     },
     {
       id: "event",
+      line: 1,
       title: "Event",
       width: "150px",
       value: (row) => row.event,
       draw: (cell, row) => {
-        setText(cell, row.event.replaceAll("_", " "));
+        const times = row.count > 1 ? ` × ${grouped(row.count)}` : "";
+        setText(cell, `${row.event.replaceAll("_", " ")}${times}`);
         cell.classList.toggle("alert-text", row.severe === true);
       },
     },
     {
       id: "subject",
+      line: 2,
       title: "Subject",
       width: "minmax(120px, 1fr)",
       value: (row) => row.node ?? row.sampler,
@@ -74,6 +79,7 @@ export function eventColumns(app: App): Column<EventRow>[] {
     },
     {
       id: "detail",
+      line: 2,
       title: "Detail",
       width: "minmax(160px, 2fr)",
       value: (row) => row.detail,
@@ -84,7 +90,7 @@ export function eventColumns(app: App): Column<EventRow>[] {
       title: "Sampler",
       width: "minmax(80px, 0.7fr)",
       value: (row) => row.sampler,
-      text: (row) => row.sampler,
+      text: (row) => (row.samplers > 1 ? count(row.samplers, "sampler") : row.sampler),
     },
   ];
 }
@@ -98,16 +104,26 @@ export function makeEvents(app: App, _topology: Topology): View {
   };
   const kind = () => KINDS.find(([name]) => name === app.option("kind"))?.[0] ?? "";
   const kinds = choice("Kind of event", KINDS, kind, (value) => app.setOption("kind", value));
+  const isAll = () => app.option("all") !== "";
+  const extent = choice(
+    "Importance",
+    [
+      ["", "Important"],
+      ["all", "Everything"],
+    ] as const,
+    () => (isAll() ? "all" : ""),
+    (value) => app.setOption("all", value),
+  );
   const poll = new Poll<EventRows>(
     app,
     "events",
-    () => ({ ...range(), kind: kind() || null, limit: MAX }),
+    () => ({ ...range(), limit: MAX }),
     () => app.notify("values"),
   );
   const filter = makeFilter(app, "Any text", "Filter the events by text");
   const managers = new Managers(app);
   const note = h("span", { class: "muted", role: "status" });
-  const table = new Table<EventRow>({
+  const table = new Table<FoldedEvent>({
     label: "Events",
     columns: eventColumns(app),
     key: (row) =>
@@ -119,7 +135,30 @@ export function makeEvents(app: App, _topology: Topology): View {
     empty: "No event matches.",
   });
   let shown: EventRows | null = null;
-  let shownText = "";
+  let settings = "";
+
+  /** Shows the events that match, and the number of those of each kind. */
+  function show({ rows, kinds: known }: EventRows): void {
+    const text = app.option("q").trim().toLowerCase();
+    const found = folded(
+      rows.filter(
+        ({ event, node, guid, sampler, detail }) =>
+          (isAll() || !kindsOf(known, event).includes("routine")) &&
+          (text === "" ||
+            `${event} ${node} ${guid} ${sampler} ${detail}`.toLowerCase().includes(text)),
+      ),
+    );
+    const counts = new Map([["", found.length]]);
+    const selected = found.filter(({ event }) => {
+      const of = kindsOf(known, event);
+      for (const each of of) counts.set(each, (counts.get(each) ?? 0) + 1);
+      return kind() === "" || of.includes(kind());
+    });
+    for (const [index, [name, title]] of KINDS.entries())
+      setText(kinds.element.children[index], `${title} ${grouped(counts.get(name) ?? 0)}`);
+    table.setRows(selected);
+    setText(note, poll.error !== "" ? poll.error : foundText(selected.length, rows.length));
+  }
   return {
     element: h(
       "div",
@@ -128,6 +167,7 @@ export function makeEvents(app: App, _topology: Topology): View {
         "div",
         { class: "toolbar" },
         h("h1", {}, "Events"),
+        extent.element,
         kinds.element,
         filter.element,
         note,
@@ -140,21 +180,14 @@ export function makeEvents(app: App, _topology: Topology): View {
       poll.refresh();
       managers.update(kind() === "sm");
       kinds.update();
+      extent.update();
       filter.update();
-      const text = app.option("q").trim().toLowerCase();
       if (poll.error !== "") setText(note, poll.error);
-      if (poll.answer === null || (poll.answer === shown && text === shownText)) return;
+      const key = ["q", "kind", "all"].map((name) => app.option(name)).join();
+      if (poll.answer === null || (poll.answer === shown && key === settings)) return;
       shown = poll.answer;
-      shownText = text;
-      const rows = shown.rows.filter(
-        (row) =>
-          text === "" ||
-          `${row.event} ${row.node} ${row.guid} ${row.sampler} ${row.detail}`
-            .toLowerCase()
-            .includes(text),
-      );
-      table.setRows(rows);
-      setText(note, poll.error !== "" ? poll.error : foundText(rows.length, shown.rows.length));
+      settings = key;
+      show(poll.answer);
     },
     close() {
       table.close();

@@ -5,17 +5,18 @@ import { nanoseconds } from "../contract/api";
 import type { GroupDetail, GroupRows, GroupSender, GroupTarget, PortRate } from "../contract/types";
 import { LINES } from "../draw/lines";
 import { zoom } from "../draw/theme";
-import type { App, Change } from "../model/app";
+import type { App } from "../model/app";
 import { binEnds, type Course, largest, partialSpans, senderName } from "../model/group";
 import { Poll } from "../model/poll";
 import type { Topology } from "../model/topology";
 import { clock, count, grouped, percent, scaled } from "../model/units";
 import { Chart } from "../parts/chart";
+import { choice } from "../parts/choice";
 import { h, setText } from "../parts/dom";
 import { type Column, linkCell, Table } from "../parts/table";
 import type { View } from "../parts/view";
 import { hostColumn, octetsColumn, rateColumn, shareColumn } from "./columns";
-import { choice, figure, panel } from "./panel";
+import { figure, panel } from "./panel";
 
 /** Time shown before a paused slot, in milliseconds. Live, the hub uses the same time. */
 const SPAN = 300_000;
@@ -110,16 +111,15 @@ class GroupsView implements View {
     this.body.hidden = true;
   }
 
-  update(changes: ReadonlySet<Change>): void {
+  update(): void {
     this.list.refresh();
     this.showNames();
     this.follow();
     this.poll?.refresh();
     this.choice?.update();
-    if (changes.has("theme")) for (const chart of Object.values(this.charts)) chart.forget();
     const answer = this.poll?.answer ?? null;
     const error = this.list.error || (this.poll?.error ?? "");
-    if (answer !== null && (answer !== this.shown || changes.has("theme"))) {
+    if (answer !== null && answer !== this.shown) {
       this.shown = answer;
       this.show(answer);
     }

@@ -2,7 +2,7 @@
 
 import type { JobDetail, JobLink, JobNeighbour, JobNode, JobTree } from "../contract/types";
 import { zoom } from "../draw/theme";
-import type { App, Change } from "../model/app";
+import type { App } from "../model/app";
 import { partialSpans } from "../model/group";
 import { jobRates, jobSeconds } from "../model/job";
 import { Poll } from "../model/poll";
@@ -114,9 +114,8 @@ class JobView implements View {
     );
   }
 
-  update(changes: ReadonlySet<Change>): void {
+  update(): void {
     this.poll.refresh();
-    if (changes.has("theme")) this.chart.forget();
     const { answer, error } = this.poll;
     this.element.classList.toggle("failed", answer === null && error !== "");
     if (answer === null) this.showProblem();

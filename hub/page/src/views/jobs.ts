@@ -5,14 +5,14 @@ import type { App } from "../model/app";
 import { jobSeconds } from "../model/job";
 import { Poll } from "../model/poll";
 import type { Topology } from "../model/topology";
-import { clock, count, dateTime, duration, grouped } from "../model/units";
+import { clock, count, dayTime, duration, grouped } from "../model/units";
+import { choice } from "../parts/choice";
 import { h, setText } from "../parts/dom";
 import { makeFilter, orderOf } from "../parts/filter";
 import { BLOCKED_LEGEND, legend } from "../parts/meter";
 import { type Column, linkCell, Table } from "../parts/table";
 import type { View } from "../parts/view";
 import { shareColumn, trafficColumns } from "./columns";
-import { choice } from "./panel";
 
 const STATES = [
   ["", "All"],
@@ -97,16 +97,11 @@ function sourceText({ rows, running, known, source, read_ns, error, reason }: Jo
   return `${jobs}, ${grouped(running)} running; ${source}, ${when}`;
 }
 
-/** Formats a start time: with seconds on the current day, else with the date. */
-function startText(start: number, now: number): string {
-  const text = dateTime(start);
-  return text.slice(0, 10) === dateTime(now).slice(0, 10) ? clock(start) : text.slice(0, 16);
-}
-
 function columns(app: App): Column<JobRow>[] {
   return [
     {
       id: "job",
+      line: 1,
       title: "Job",
       width: "minmax(56px, 0.6fr)",
       value: ({ job }) => Number(job) || job,
@@ -115,6 +110,7 @@ function columns(app: App): Column<JobRow>[] {
     },
     {
       id: "name",
+      line: 1,
       title: "Name",
       width: "minmax(80px, 1fr)",
       value: ({ name }) => name,
@@ -129,6 +125,7 @@ function columns(app: App): Column<JobRow>[] {
     },
     {
       id: "state",
+      line: 1,
       title: "State",
       width: "84px",
       value: ({ state }) => state,
@@ -140,6 +137,7 @@ function columns(app: App): Column<JobRow>[] {
     },
     {
       id: "nodes",
+      line: 2,
       title: "Nodes",
       end: true,
       width: "50px",
@@ -154,10 +152,11 @@ function columns(app: App): Column<JobRow>[] {
       title: "Start",
       width: "126px",
       value: (row) => row.start_ns,
-      text: (row) => startText(row.start_ns / 1e6, Date.now()),
+      text: (row) => dayTime(row.start_ns / 1e6),
     },
     {
       id: "length",
+      line: 2,
       title: "Duration",
       end: true,
       width: "84px",
@@ -166,13 +165,16 @@ function columns(app: App): Column<JobRow>[] {
         `${row.end_is_lower_bound ? "≥ " : ""}${duration(Math.round(jobSeconds(row, Date.now())))}`,
     },
     ...trafficColumns<JobRow>(),
-    shareColumn(
-      "blocked",
-      "Blocked",
-      "Share of the time in which the nodes were blocked, mean of all nodes",
-      ({ blocked }) => blocked,
-      true,
-    ),
+    {
+      ...shareColumn<JobRow>(
+        "blocked",
+        "Blocked",
+        "Share of the time in which the nodes were blocked, mean of all nodes",
+        ({ blocked }) => blocked,
+        true,
+      ),
+      line: 2,
+    },
     {
       id: "per-byte",
       title: "Blocked / B",

@@ -7,29 +7,25 @@ import type { App, Change } from "../model/app";
 import { Poll } from "../model/poll";
 import { BLOCKED, UTILIZATION } from "../model/state";
 import { type Link, portKey, type Topology } from "../model/topology";
-import { count, grouped } from "../model/units";
-import { h, setText } from "../parts/dom";
-import { makeFilter, orderOf } from "../parts/filter";
+import { grouped } from "../model/units";
+import { h } from "../parts/dom";
+import { orderOf } from "../parts/filter";
 import { BLOCKED_LEGEND, legend, UTILIZATION_LEGEND } from "../parts/meter";
-import { portMatches } from "../parts/search";
 import { type Column, linkCell, Table } from "../parts/table";
 import type { View } from "../parts/view";
 import { meterColumn, rank } from "./columns";
+import { LiveTable } from "./livetable";
 
 const TREND_SLOTS = 60;
-/** Number of slots after which rows are sorted again, so that they stay readable in between. */
-const SORT_SLOTS = 5;
 
 /** Changes that affect the table. */
-const SHOWN: readonly Change[] = ["slot", "values", "state", "theme"];
+const SHOWN: readonly Change[] = ["slot", "values", "state"];
 
 export function makeLinks(app: App, topology: Topology): View {
   let utilization: Uint16Array | null = null;
   let blocked: Uint16Array | null = null;
   let errors = new Map<string, number>();
   let answer: unknown = null;
-  let sortedAt = Number.NEGATIVE_INFINITY;
-  let filtered = "\u0000";
 
   const use = (port: number) => utilization?.[port] ?? NO_DATA;
   const wait = (port: number) => blocked?.[port] ?? NO_DATA;
@@ -41,6 +37,7 @@ export function makeLinks(app: App, topology: Topology): View {
     id,
     title,
     width: "minmax(110px, 1.1fr)",
+    line: 1,
     isFixed: true,
     value: (link) => topology.nameOf(port(link)),
     draw: (cell, link) => {
@@ -64,8 +61,14 @@ export function makeLinks(app: App, topology: Topology): View {
       value: ({ a }) => topology.ports[a].link,
       text: ({ a }) => topology.ports[a].link ?? "–",
     },
-    meterColumn("down", "Use ↓", "Utilization: the upper end sends", ({ a }) => use(a), false),
-    meterColumn("up", "Use ↑", "Utilization: the lower end sends", ({ b }) => use(b), false),
+    {
+      ...meterColumn("down", "Use ↓", "Utilization: the upper end sends", ({ a }) => use(a), false),
+      line: 2,
+    },
+    {
+      ...meterColumn("up", "Use ↑", "Utilization: the lower end sends", ({ b }) => use(b), false),
+      line: 2,
+    },
     meterColumn(
       "wait-down",
       "Blocked ↓",
@@ -103,8 +106,7 @@ export function makeLinks(app: App, topology: Topology): View {
     ...orderOf(app, "trend"),
     empty: "No link matches.",
   });
-  const filter = makeFilter(app, "Node name or GUID", "Filter the links by node name or GUID");
-  const note = h("span", { class: "muted", role: "status" });
+  const live = new LiveTable(app, table, topology.links, ({ a, b }) => [a, b], "link");
   const poll = new Poll<LinkRows>(
     app,
     "links",
@@ -119,21 +121,13 @@ export function makeLinks(app: App, topology: Topology): View {
       "div",
       { class: "toolbar" },
       h("h1", {}, "Links"),
-      filter.element,
-      note,
+      live.filter.element,
+      live.note,
       h("span", { class: "space" }),
       legend([UTILIZATION_LEGEND, BLOCKED_LEGEND], []),
     ),
     table.element,
   );
-
-  function rows(): Link[] {
-    const text = app.option("q").trim().toLowerCase();
-    if (text === "") return topology.links;
-    return topology.links.filter(
-      ({ a, b }) => portMatches(app, a, text) || portMatches(app, b, text),
-    );
-  }
 
   return {
     element,
@@ -147,28 +141,11 @@ export function makeLinks(app: App, topology: Topology): View {
           poll.answer.rows.map((row) => [portKey(row.from.guid, row.from.port), row.errors]),
         );
       }
-      filter.update();
-      if (changes.has("state") || changes.has("theme")) table.forget();
-      const slot = app.shown ?? 0;
-      const hasOrder = sortedAt !== Number.NEGATIVE_INFINITY && app.isLive;
-      if (filtered !== app.option("q") || !hasOrder) {
-        filtered = app.option("q");
-        sortedAt = utilization === null ? Number.NEGATIVE_INFINITY : slot;
-        const shown = rows();
-        table.setRows(shown);
-        setText(
-          note,
-          shown.length === topology.links.length
-            ? count(shown.length, "link")
-            : `${grouped(shown.length)} of ${count(topology.links.length, "link")}`,
-        );
-        return;
-      }
-      if (SHOWN.some((change) => changes.has(change))) table.refresh();
-      if (Math.abs(slot - sortedAt) >= SORT_SLOTS) {
-        sortedAt = slot;
-        table.sortSoon();
-      }
+      if (changes.has("state")) table.forget();
+      live.update(
+        utilization !== null,
+        SHOWN.some((change) => changes.has(change)),
+      );
     },
     close() {
       table.close();

@@ -40,27 +40,6 @@ export function figure(title: string, value: string, note: string): HTMLElement 
   );
 }
 
-/** A group of buttons, at most one of which is on. */
-export function choice<Value extends string>(
-  label: string,
-  values: readonly (readonly [Value, string])[],
-  get: () => Value | null,
-  set: (value: Value) => void,
-): { element: HTMLElement; update: () => void } {
-  const buttons = values.map(([value, text]) => {
-    const element = h("button", { type: "button", on: { click: () => set(value) } }, text);
-    element.dataset.value = value;
-    return element;
-  });
-  const element = h("div", { class: "choice", role: "group", "aria-label": label }, ...buttons);
-  const update = () => {
-    for (const each of buttons)
-      each.setAttribute("aria-pressed", String(each.dataset.value === get()));
-  };
-  update();
-  return { element, update };
-}
-
 /** A text with a button that removes what it describes. */
 export function chip(remove: () => void): HTMLElement {
   return h(

@@ -1,22 +1,32 @@
 //! One port: both ends of its link, charts, counters, identity and events.
 
 import { nanoseconds } from "../contract/api";
-import type { CounterValue, PortDetail, Series, SeriesAnswer } from "../contract/types";
+import type {
+  CounterValue,
+  ErrorRow,
+  ErrorRows,
+  PortDetail,
+  Series,
+  SeriesAnswer,
+} from "../contract/types";
 import { blockedScale, utilizationScale } from "../draw/scale";
 import { zoom } from "../draw/theme";
 import type { App, Change } from "../model/app";
 import { download, seriesCsv } from "../model/csv";
+import { type FoldedEvent, folded } from "../model/events";
 import { Poll } from "../model/poll";
 import { BLOCKED, UTILIZATION } from "../model/state";
 import type { Topology } from "../model/topology";
 import { clock, count, dateTime, duration, grouped, scaled } from "../model/units";
 import { Chart, type Curve } from "../parts/chart";
+import { choice } from "../parts/choice";
 import { h, patch, setText } from "../parts/dom";
 import { bar } from "../parts/meter";
 import { Table } from "../parts/table";
 import type { View } from "../parts/view";
 import { eventColumns } from "./events";
-import { choice, panel } from "./panel";
+import { bySeverity, faultText, isSevere, rateText, sinceText } from "./faults";
+import { panel } from "./panel";
 
 const MINUTES = 5;
 const SHARES = [UTILIZATION, BLOCKED];
@@ -55,13 +65,15 @@ class PortView implements View {
   private readonly detail: Poll<PortDetail>;
   private readonly shares: Poll<SeriesAnswer>;
   private readonly counters: Poll<SeriesAnswer>;
+  private readonly errors: Poll<ErrorRows>;
   private readonly charts: { utilization: Chart; blocked: Chart; counters: Chart };
   private readonly facts = h("dl", { class: "facts" });
   private readonly ends = h("div", { class: "ends" });
   private readonly list = h("div", { class: "counter-list" });
   private readonly counterNote: HTMLElement;
-  private readonly events: Table<PortDetail["events"][number]>;
+  private readonly events: Table<FoldedEvent>;
   private readonly mode: { element: HTMLElement; update: () => void };
+  private readonly faults = h("p", { class: "port-faults", role: "status" });
   private readonly problem = h("p", { class: "alert-text" });
   private shownDetail: PortDetail | null = null;
 
@@ -87,6 +99,7 @@ class PortView implements View {
       changed,
       app.interval,
     );
+    this.errors = new Poll(app, "errors", () => app.spanParams, changed, 3000);
     const select = (from: number, to: number) => {
       const round = (time: number) => Math.round(time / app.interval) * app.interval;
       app.go(
@@ -152,6 +165,7 @@ class PortView implements View {
           "Export CSV",
         ),
       ),
+      this.faults,
       this.ends,
       h(
         "section",
@@ -217,8 +231,9 @@ class PortView implements View {
     }
     this.shares.refresh();
     this.counters.refresh();
+    this.errors.refresh();
+    this.showFaults();
     this.mode.update();
-    if (changes.has("theme")) for (const chart of Object.values(this.charts)) chart.forget();
     this.drawBars();
     this.drawCharts();
     const { answer } = this.detail;
@@ -234,9 +249,28 @@ class PortView implements View {
   }
 
   close(): void {
-    for (const poll of [this.detail, this.shares, this.counters]) poll.close();
+    for (const poll of [this.detail, this.shares, this.counters, this.errors]) poll.close();
     for (const chart of Object.values(this.charts)) chart.close();
     this.events.close();
+  }
+
+  /** Shows the faults of both ends of the link and of its devices, or that there are none. */
+  private showFaults(): void {
+    const { answer } = this.errors;
+    if (answer === null || this.port < 0) return;
+    const { ports } = this.topology;
+    const { peer } = ports[this.port];
+    const ends = [this.port, ...(peer === null ? [] : [peer])].map((port) => ports[port]);
+    const isOwn = ({ guid, port, link, increase }: ErrorRow) =>
+      ends.some((end) => guid === end.guid && (port === end.port || (link ?? increase) === null));
+    const rows = answer.rows.filter(isOwn).sort(bySeverity);
+    const texts = rows.map((row) => {
+      const when = row.increase === null ? sinceText(row) : rateText(row);
+      return `${row.node} / ${row.port}: ${faultText(row)}${when === "" ? "" : ` (${when})`}`;
+    });
+    const time = this.app.state.range === null ? "in this minute" : "in the selected time";
+    setText(this.faults, texts.length === 0 ? `The link has no fault ${time}.` : texts.join("; "));
+    this.faults.classList.toggle("alert-text", rows.some(isSevere));
   }
 
   // --- both ends
@@ -379,7 +413,7 @@ class PortView implements View {
       ...facts.flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]),
     );
     this.drawCounters(detail);
-    this.events.setRows(detail.events);
+    this.events.setRows(folded(detail.events));
   }
 
   private drawCounters(detail: PortDetail): void {

@@ -5,24 +5,20 @@ import { utilizationScale } from "../draw/scale";
 import type { App } from "../model/app";
 import { BLOCKED, UTILIZATION } from "../model/state";
 import type { Topology } from "../model/topology";
-import { count, grouped } from "../model/units";
 import { h, setText } from "../parts/dom";
-import { makeFilter, orderOf } from "../parts/filter";
+import { orderOf } from "../parts/filter";
 import { BLOCKED_LEGEND, legend, UTILIZATION_LEGEND } from "../parts/meter";
-import { portMatches } from "../parts/search";
 import { type Column, linkCell, Table } from "../parts/table";
 import type { View } from "../parts/view";
 import { meterColumn, rank } from "./columns";
+import { LiveTable } from "./livetable";
 
 const TREND_SLOTS = 60;
-const SORT_SLOTS = 5;
 const MAX_COMPARED = 6;
 
 export function makePorts(app: App, topology: Topology): View {
   let utilization: Uint16Array | null = null;
   let blocked: Uint16Array | null = null;
-  let sortedAt = Number.NEGATIVE_INFINITY;
-  let filtered = "\u0000";
   const chosen = new Set<number>();
 
   const use = (port: number) => utilization?.[port] ?? NO_DATA;
@@ -66,6 +62,7 @@ export function makePorts(app: App, topology: Topology): View {
     },
     {
       id: "port",
+      line: 1,
       title: "Port",
       width: "minmax(120px, 1.2fr)",
       value: (port) =>
@@ -103,6 +100,7 @@ export function makePorts(app: App, topology: Topology): View {
     },
     {
       id: "status",
+      line: 1,
       title: "State",
       width: "80px",
       value: status,
@@ -111,9 +109,9 @@ export function makePorts(app: App, topology: Topology): View {
         cell.classList.toggle("alert-text", ["no answer", "link down"].includes(status(port)));
       },
     },
-    meterColumn("use", "Sends", "Utilization, sending", use, false),
+    { ...meterColumn("use", "Sends", "Utilization, sending", use, false), line: 2 },
     meterColumn("received", "Receives", "Utilization of the other end, sending", received, false),
-    meterColumn("wait", "Blocked", "Blocked share", wait, true),
+    { ...meterColumn("wait", "Blocked", "Blocked share", wait, true), line: 2 },
     {
       id: "trend",
       title: "Last minute",
@@ -141,8 +139,8 @@ export function makePorts(app: App, topology: Topology): View {
     ...(app.option("q") === "" ? orderOf(app, "use") : orderOf(app, "port", false)),
     empty: "No port matches.",
   });
-  const filter = makeFilter(app, "Node name or GUID", "Filter the ports by node name or GUID");
-  const note = h("span", { class: "muted", role: "status" });
+  const all = topology.ports.map((_, port) => port);
+  const live = new LiveTable(app, table, all, (port) => [port], "port");
 
   function choose(port: number, on: boolean): void {
     if (on) chosen.add(port);
@@ -167,12 +165,6 @@ export function makePorts(app: App, topology: Topology): View {
     );
   }
 
-  function rows(): number[] {
-    const text = app.option("q").trim().toLowerCase();
-    const all = topology.ports.map((_, port) => port);
-    return text === "" ? all : all.filter((port) => portMatches(app, port, text));
-  }
-
   return {
     element: h(
       "div",
@@ -181,8 +173,8 @@ export function makePorts(app: App, topology: Topology): View {
         "div",
         { class: "toolbar" },
         h("h1", {}, "Ports"),
-        filter.element,
-        note,
+        live.filter.element,
+        live.note,
         compare,
         h("span", { class: "space" }),
         legend([UTILIZATION_LEGEND, BLOCKED_LEGEND], []),
@@ -192,28 +184,7 @@ export function makePorts(app: App, topology: Topology): View {
     update() {
       utilization = app.values(UTILIZATION);
       blocked = app.values(BLOCKED);
-      filter.update();
-      const slot = app.shown ?? 0;
-      const hasOrder = sortedAt !== Number.NEGATIVE_INFINITY && app.isLive;
-      if (filtered !== app.option("q") || !hasOrder) {
-        filtered = app.option("q");
-        sortedAt = utilization === null ? Number.NEGATIVE_INFINITY : slot;
-        const shown = rows();
-        table.setRows(shown);
-        const all = topology.ports.length;
-        setText(
-          note,
-          shown.length === all
-            ? count(all, "port")
-            : `${grouped(shown.length)} of ${count(all, "port")}`,
-        );
-        return;
-      }
-      table.refresh();
-      if (Math.abs(slot - sortedAt) >= SORT_SLOTS) {
-        sortedAt = slot;
-        table.sortSoon();
-      }
+      live.update(utilization !== null);
     },
     close() {
       table.close();

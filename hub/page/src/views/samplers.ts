@@ -40,6 +40,7 @@ export function makeSamplers(app: App, _topology: Topology): View {
   const columns: Column<SamplerRow>[] = [
     {
       id: "sampler",
+      line: 1,
       title: "Sampler",
       width: "minmax(90px, 1fr)",
       value: (row) => row.sampler,
@@ -47,6 +48,7 @@ export function makeSamplers(app: App, _topology: Topology): View {
     },
     {
       id: "state",
+      line: 1,
       title: "State",
       width: "132px",
       value: (row) => samplerState(row, newest),
@@ -57,6 +59,7 @@ export function makeSamplers(app: App, _topology: Topology): View {
     },
     {
       id: "answered",
+      line: 2,
       title: "Answered",
       hint: "Share of the ports that answered in the last slot",
       end: true,
@@ -83,13 +86,16 @@ export function makeSamplers(app: App, _topology: Topology): View {
       ),
       width: "86px",
     },
-    number(
-      "duration",
-      "Sweep",
-      "Duration of the last sweep",
-      (row) => row.duration_ns,
-      (row) => (row.duration_ns === null ? "–" : duration(row.duration_ns / 1e9)),
-    ),
+    {
+      ...number(
+        "duration",
+        "Sweep",
+        "Duration of the last sweep",
+        (row) => row.duration_ns,
+        (row) => (row.duration_ns === null ? "–" : duration(row.duration_ns / 1e9)),
+      ),
+      line: 2,
+    },
     {
       id: "durations",
       title: "Last minute",

@@ -167,6 +167,98 @@ test("wrong_addresses_are_named", { skip }, async (context) => {
   }
 });
 
+/** Returns the texts that are cut off, or that leave their card or the window. */
+const brokenTexts = () => {
+  const CARDS = ".panel, .card, .verdict, .table-row, .table-head, .toolbar, .nav, .top, .live";
+  const found = [];
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  const range = document.createRange();
+  for (let node = walker.nextNode(); node !== null; node = walker.nextNode()) {
+    const element = node.parentElement;
+    if (node.data.trim() === "" || element.closest("svg, option, .hidden, .skip, script")) continue;
+    range.selectNodeContents(node);
+    const text = range.getBoundingClientRect();
+    if (text.width === 0 || !element.checkVisibility({ visibilityProperty: true })) continue;
+    let box = element;
+    for (; box !== document.body && box.id !== "main"; box = box.parentElement) {
+      const { overflowX, textOverflow } = getComputedStyle(box);
+      // A reader can scroll to the rest of a text, or sees by the ellipsis that there is more.
+      if (["auto", "scroll"].includes(overflowX) || textOverflow === "ellipsis") break;
+      const { left, right } = box.getBoundingClientRect();
+      const isOut = text.left < left - 1 || text.right > right + 1;
+      if (isOut && (overflowX !== "visible" || box.matches(CARDS))) {
+        found.push(`${node.data.trim().slice(0, 40)} (${box.className})`);
+        break;
+      }
+    }
+    const isFree = box === document.body || box.id === "main";
+    if (isFree && text.right > innerWidth + 1)
+      found.push(`${node.data.trim().slice(0, 40)} (window)`);
+  }
+  return found;
+};
+
+test("no_text_leaves_its_card_at_five_sizes", { skip }, async (context) => {
+  const port = shared.topology.ports[0];
+  const [job] = (await hub.json("jobs")).rows;
+  const [{ group }] = (await hub.json("groups")).rows;
+  const views = [...VIEWS, `port/${port.guid}/${port.port}`, `job/${job.job}`, `groups/${group}`];
+  for (const [width, height] of [
+    [390, 844],
+    [640, 400],
+    [1024, 768],
+    [1366, 768],
+    [1920, 1080],
+  ]) {
+    const { page } = await openPage(context, shared.browser, hub, { viewport: { width, height } });
+    for (const view of views) {
+      await show(page, hub, view);
+      assert.deepEqual(await page.evaluate(brokenTexts), [], `${view} at ${width} x ${height}`);
+    }
+    await page.close();
+  }
+});
+
+test("phone_reaches_all_views_and_finds_a_host", { skip }, async (context) => {
+  const viewport = { width: 390, height: 844 };
+  const { page, faults } = await openPage(context, shared.browser, hub, { viewport });
+  await show(page, hub, "overview");
+  for (const [title, head] of [
+    ["Links", "Upper end"],
+    ["Ports", "Sends"],
+    ["Events", "Subject"],
+  ]) {
+    await page.click(`nav [title="${title}"]`);
+    await page.waitForSelector(`.table-head button:text-is("${head}")`);
+    const wide = await page.evaluate(() => {
+      const table = document.querySelector(".table-row") ?? document.querySelector(".table-head");
+      return table.scrollWidth - table.clientWidth;
+    });
+    assert.ok(wide <= 1, `${title}: a row is ${wide} pixels too wide`);
+  }
+  const host = shared.topology.devices.find(({ kind }) => kind === "hca").node.split(" ")[0];
+  await page.click("#search");
+  await page.keyboard.type(host);
+  await page.click(".hit");
+  await page.locator("h1", { hasText: host }).waitFor();
+  assert.deepEqual(faults, []);
+});
+
+test("question_mark_lists_the_keys", { skip }, async (context) => {
+  const { page, faults } = await openPage(context, shared.browser, hub);
+  await show(page, hub, "overview");
+  await stepBack(page);
+  await page.keyboard.press("?");
+  await page.waitForSelector("dialog[open]");
+  assert.match(await page.textContent("dialog"), /return to live/);
+  assert.deepEqual(await accessibilityFaults(page), []);
+  await page.keyboard.press("Escape");
+  await page.waitForSelector("dialog", { state: "hidden" });
+  // Escape has only closed the list.
+  assert.match(await page.textContent(".live"), /^Paused/);
+  assert.deepEqual(faults, []);
+});
+
 test("narrow_window_at_double_zoom_has_no_horizontal_scrolling", { skip }, async (context) => {
   const { page } = await openPage(context, shared.browser, hub, {
     viewport: { width: 640, height: 400 },

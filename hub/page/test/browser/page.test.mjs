@@ -348,6 +348,73 @@ test("url_opens_the_same_view_again", { skip }, async (context) => {
   assert.ok(pressed.includes("Switches") && pressed.includes("mean"), pressed.join());
 });
 
+/** Holds back the answers to some requests until the function that it returns is called. */
+async function hold(page, path) {
+  let release;
+  const held = new Promise((resolve) => {
+    release = resolve;
+  });
+  await page.route(path, async (route) => {
+    await held;
+    await route.continue();
+  });
+  return release;
+}
+
+test("page_that_connects_is_neither_live_nor_in_alarm", { skip }, async (context) => {
+  const { page, faults } = await openPage(context, shared.browser, hub);
+  const release = await hold(page, "**/api/v1/topology");
+  await page.goto(`${hub.url}/#/overview`);
+  await page.locator(".mark", { hasText: "connecting" }).waitFor();
+  assert.equal(await page.textContent(".live"), "Connecting");
+  assert.equal(await page.$(".mark.bad"), null);
+  assert.equal(await page.isVisible(".banner"), false);
+  release();
+  await page.locator(".live.on", { hasText: "Live" }).waitFor();
+  assert.deepEqual(faults, []);
+});
+
+test("earlier_values_stay_until_the_hub_has_answered", { skip }, async (context) => {
+  const { page, faults } = await openPage(context, shared.browser, hub);
+  await show(page, hub, "links");
+  const release = await hold(page, "**/api/v1/heat*");
+  await page.click('[aria-label="Time range"] button:text-is("10 min")');
+  await page.waitForSelector("main[aria-busy=true]");
+  const cells = await page.$$eval(".table-row:not([hidden]) .bar-text", (all) =>
+    all.map(({ textContent }) => textContent),
+  );
+  assert.ok(cells.filter((text) => /^\d/.test(text)).length > 3, cells.join());
+  assert.ok(!cells.includes("no data"), cells.join());
+  release();
+  await page.waitForSelector("main[aria-busy=false]");
+  assert.deepEqual(faults, []);
+});
+
+test("heat_map_of_errors_has_its_own_scale_until_the_whole_one_is_chosen", {
+  skip: isSimulated ? skip : "SKIPPED: the generated fabric has no errors",
+}, async (context) => {
+  const { page, faults } = await openPage(context, shared.browser, hub);
+  await show(page, hub, "heatmap?metric=errors");
+  const ticks = () =>
+    page.$$eval(".legend-scale .legend-number, .legend-tick", (all) =>
+      all.map(({ textContent }) => textContent),
+    );
+  const shown = await ticks();
+  assert.equal(shown[0], "0");
+  assert.ok(shown.length >= 3, shown.join());
+  await page.click('button:text-is("Full scale")');
+  const { metrics } = await hub.json("health");
+  const { scale } = metrics.find(({ name }) => name === "errors");
+  await page
+    .locator(".legend-number", { hasText: `${(scale / 1000).toFixed(2)}\u00a0k/s` })
+    .waitFor();
+  assert.notDeepEqual(await ticks(), shown);
+  assert.match(page.url(), /range=full/);
+  await page.click('button:text-is("Largest first")');
+  await page.waitForFunction(() => /scroll/.test(document.querySelector(".foot").textContent));
+  assert.deepEqual(faults, []);
+});
+
 test("page_connects_again_after_the_hub_restarts", { skip }, async (context) => {
   const { page } = await openPage(context, shared.browser, hub);
   await show(page, hub, "overview");

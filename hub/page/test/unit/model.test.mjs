@@ -24,6 +24,8 @@ const { jobRates } = await load("src/model/job.ts");
 const { sceneOf } = await load("src/views/map/units.ts");
 const { layoutOf } = await load("src/views/map/layout.ts");
 const { cellText } = await load("src/model/metric.ts");
+const { folded, kindsOf } = await load("src/model/events.ts");
+const { rangeOf, usualRange } = await load("src/views/heatmap/range.ts");
 const { seriesCsv } = await load("src/model/csv.ts");
 const { binEnds, largest, partialSpans } = await load("src/model/group.ts");
 
@@ -361,4 +363,63 @@ test("bins_in_which_a_port_lacks_a_part_of_its_rate_are_partial", () => {
   );
   assert.deepEqual(partialSpans([[1], [0]], 0, 1), [{ from: 0, to: 1 }]);
   assert.deepEqual(partialSpans([], 0, 1), []);
+});
+
+test("range_of_a_heat_map_ends_with_the_values_that_are_shown", () => {
+  const rate = { name: "rcv_gbps", unit: "Gb/s", scale: 1000 };
+  const codes = (...values) => [Uint16Array.from(values)];
+  const full = rangeOf(rate, "shown", codes(6400, 100, NO_DATA), 100);
+  assert.equal(full.share(6400), 1, "a full EDR link has the last colour");
+  assert.equal(full.ticks.at(-1).text, "100\u00a0Gb/s");
+  assert.equal(rangeOf(rate, "full", codes(6400), 100).share(6400), 0.1);
+  const errors = { name: "errors", unit: "1/s", scale: 6400 };
+  const few = rangeOf(errors, "shown", codes(0, 10, 1000), 100);
+  assert.equal(few.share(0), 0);
+  assert.ok(few.share(10) >= 0.3, "one error differs from none");
+  assert.equal(few.share(1000), 1);
+  assert.ok(few.share(100) > few.share(10) && few.share(100) < few.share(1000));
+  assert.deepEqual(
+    few.ticks.map(({ text }) => text.replace("\u00a0", " ")),
+    ["0", "1 /s", "10 /s", "100 /s"],
+  );
+  const time = { name: "rtt_ns", unit: "ns", scale: 10_000_000 };
+  const usual = new Array(995).fill(640);
+  const tail = rangeOf(time, "shown", codes(...usual, 64000, 64000), 100);
+  assert.ok(tail.share(640) > 0.6, "two slow round trips do not hide the others");
+  assert.match(tail.ticks.at(-1).text, /^≥ /);
+  assert.equal(usualRange({ unit: "share" }), "full");
+});
+
+test("equal_events_are_folded_and_keep_the_newest_time", () => {
+  const event = (seconds, name, sampler, port = null, detail = "") => ({
+    ts: seconds * 1e9,
+    event: name,
+    sampler,
+    guid: port === null ? null : "0x1",
+    port,
+    detail,
+  });
+  const rows = folded([
+    event(300, "window_restored", "a"),
+    event(290, "window_halved", "a"),
+    event(288, "window_halved", "b"),
+    event(280, "sm_change", "a", 0, "1 to 2"),
+    event(279, "sm_change", "b", 0, "1 to 2"),
+    event(260, "link_down", "a", 1),
+    event(190, "link_down", "a", 1),
+    event(250, "link_down", "a", 2),
+  ]);
+  assert.deepEqual(
+    rows.map(({ ts, event, count, samplers }) => [ts / 1e9, event, count, samplers]),
+    [
+      [300, "window_changed", 2, 1],
+      [288, "window_halved", 1, 1],
+      [280, "sm_change", 2, 2],
+      [260, "link_down", 1, 1],
+      [190, "link_down", 1, 1],
+      [250, "link_down", 1, 1],
+    ],
+  );
+  const kinds = { samplers: ["window_halved"], routine: ["window_halved"], links: ["link_down"] };
+  assert.deepEqual(kindsOf(kinds, "window_changed"), ["samplers", "routine"]);
 });

@@ -1,21 +1,23 @@
 //! The heat map: rows over time. New slots enter at the right.
 
 import { type Cells, NO_DATA } from "../../contract/frame";
-import { clear, createSurface, type Surface } from "../../draw/canvas";
+import type { Metric } from "../../contract/types";
+import { clear, createSurface, hatch, type Surface } from "../../draw/canvas";
 import { metricName, scaleOf } from "../../draw/scale";
 import { theme } from "../../draw/theme";
-import type { App, Change } from "../../model/app";
-import { cellText, valueText } from "../../model/metric";
+import type { App } from "../../model/app";
+import { cellText } from "../../model/metric";
 import type { Topology } from "../../model/topology";
 import { clock, count, dateTime, duration } from "../../model/units";
+import { choice } from "../../parts/choice";
 import { h, setText } from "../../parts/dom";
 import { legend, STATES } from "../../parts/meter";
 import { hideTip, showTip, type TipLine } from "../../parts/tooltip";
 import type { View } from "../../parts/view";
-import { choice } from "../panel";
 import { Selection } from "../selection";
 import { drawGroups, drawRowNames, drawTimes, type Plot } from "./axes";
 import { type Bins, HeatPicture } from "./picture";
+import { RANGES, type Range, type RangeKind, rangeOf, usualRange } from "./range";
 import {
   AGGREGATES,
   type Aggregate,
@@ -72,6 +74,12 @@ class Heatmap implements View {
   private orderKey = "";
   private combined = new Map<number, { codes: Cells; combined: Cells }>();
   private combinedKey = "";
+  /** The values of columns that the hub does not have. */
+  private none: Cells = new Uint16Array();
+  private range: Range = { share: () => 0, ticks: [], key: "" };
+  private legendKey = "";
+  /** Whether the picture is still that of the last setting, because no new column has arrived. */
+  private isOld = false;
   private window: Window | null = null;
   /** First visible row, and height of a row in pixels; 0 fits all rows. */
   private top = 0;
@@ -115,6 +123,15 @@ class Heatmap implements View {
         () => this.set("order", this.byValue ? "" : "value", ""),
       ),
     ];
+    const range = choice(
+      "Range of the colours",
+      [
+        ["shown", "Shown values"],
+        ["full", "Full scale"],
+      ] as const,
+      () => this.rangeKind,
+      (value) => this.set("range", value, usualRange(app.metric(app.state.metric))),
+    );
     this.times = h(
       "select",
       { "aria-label": "Time", on: { change: () => this.set("min", this.times.value, "5") } },
@@ -139,8 +156,9 @@ class Heatmap implements View {
         ...this.selection.elements,
       ),
       frame,
-      h("div", { class: "foot" }, this.legend, this.note),
+      h("div", { class: "foot" }, this.legend, range.element, this.note),
     );
+    this.controls.push(range);
     this.surface = createSurface(frame, "Heat map", () => this.draw());
     this.listen(frame);
   }
@@ -160,6 +178,11 @@ class Heatmap implements View {
     return MINUTES.some(([minutes]) => minutes === text) ? text : "5";
   }
 
+  private get rangeKind(): RangeKind {
+    const kind = this.app.option("range") as RangeKind;
+    return RANGES.includes(kind) ? kind : usualRange(this.app.metric(this.app.state.metric));
+  }
+
   private get byValue(): boolean {
     return this.app.option("order") === "value";
   }
@@ -169,7 +192,7 @@ class Heatmap implements View {
     this.app.setOption(name, value === standard ? "" : value);
   }
 
-  update(changes: ReadonlySet<Change>): void {
+  update(): void {
     for (const { update } of this.controls) update();
     this.showMetrics();
     this.selection.update();
@@ -179,7 +202,7 @@ class Heatmap implements View {
     if (slot === null) return;
     const to = range?.to ?? this.app.timeOf(slot);
     const from = range?.from ?? Math.max(to - 60_000 * Number(this.minutes), this.oldest(to));
-    this.window = windowOf(
+    const window = windowOf(
       this.app,
       this.topology.ports.length,
       this.app.state.metric,
@@ -188,26 +211,47 @@ class Heatmap implements View {
       to,
     );
     for (const column of this.combined.keys()) {
-      if (column < this.window.first) this.combined.delete(column);
+      if (column < window.first) this.combined.delete(column);
     }
-    this.source.want(this.window);
-    this.arrange(this.window);
-    if (changes.has("state") || changes.has("theme")) {
-      const metric = this.app.metric(this.app.state.metric);
-      this.legend.replaceChildren(
-        legend(
-          [[metricName(metric.name), scaleOf(metric.name), valueText(metric, metric.scale)]],
-          [
-            ...STATES,
-            ["at-least", "some values are missing"],
-            ...(metric.name === "errors"
-              ? [["increase", "errors at an unknown time"] as const]
-              : []),
-          ],
-        ),
-      );
+    this.source.want(window);
+    // The old picture stays until the hub has answered.
+    this.isOld = this.window !== null && this.source.isWaiting(window);
+    if (this.isOld) {
+      hideTip();
+      return;
     }
+    this.window = window;
+    const columns = Array.from({ length: window.columns }, (_, at) =>
+      this.values(window.first + at),
+    );
+    this.arrange(window, columns);
+    const metric = this.app.metric(window.metric);
+    this.range = rangeOf(metric, this.rangeKind, columns, this.fastest());
+    this.showLegend(metric);
     this.draw();
+  }
+
+  /** Returns the rate of the fastest link in the picture in Gb/s, or 0 if none is known. */
+  private fastest(): number {
+    const { ports } = this.topology;
+    const rates = this.rows.flatMap((row) => row.ports.map((port) => ports[port].gbps ?? 0));
+    return rates.reduce((most, rate) => Math.max(most, rate), 0);
+  }
+
+  private showLegend({ name }: Metric): void {
+    const key = `${name} ${this.range.key} ${this.range.ticks.at(-1)?.text}`;
+    if (key === this.legendKey) return;
+    this.legendKey = key;
+    this.legend.replaceChildren(
+      legend(
+        [[metricName(name), scaleOf(name), this.range.ticks]],
+        [
+          ...STATES,
+          ["at-least", "some values are missing"],
+          ...(name === "errors" ? [["increase", "errors at an unknown time"] as const] : []),
+        ],
+      ),
+    );
   }
 
   close(): void {
@@ -256,19 +300,17 @@ class Heatmap implements View {
    * Sorts the rows by their values in the shown time. While that time moves, the order stays for
    * some seconds.
    */
-  private arrange(window: Window): void {
+  private arrange(window: Window, all: readonly (Cells | null)[]): void {
     const { metric, aggregate, first, columns, step } = window;
     const time = Math.floor((first * step) / SORTED);
     const shown = `${metric} ${aggregate} ${columns} ${step} ${time} ${this.source.answers}`;
     const key = `${this.rowKey} ${this.byValue ? shown : ""}`;
     if (key === this.orderKey) return;
     this.orderKey = key;
-    const all = this.byValue
-      ? Array.from({ length: columns }, (_, index) => this.values(first + index))
-      : [];
-    this.order = largestFirst(this.rows.length, all, this.aggregate);
+    this.order = largestFirst(this.rows.length, this.byValue ? all : [], this.aggregate);
   }
 
+  /** Returns the values of a column, by row; null while they are loading. */
   private values(column: number): Cells | null {
     const window = this.window!;
     const key = `${this.rowKey} ${window.metric} ${window.aggregate} ${window.step}`;
@@ -277,7 +319,11 @@ class Heatmap implements View {
       this.combined.clear();
     }
     const codes = this.source.get(column, window);
-    if (codes === undefined) return null;
+    if (codes === undefined) {
+      if (this.none.length !== this.rows.length)
+        this.none = new Uint16Array(this.rows.length).fill(NO_DATA);
+      return this.source.isLoading(column) ? null : this.none;
+    }
     const known = this.combined.get(column);
     if (known?.codes === codes) return known.combined;
     const isWhole = this.rows.length === this.topology.ports.length;
@@ -299,7 +345,8 @@ class Heatmap implements View {
   // --- drawing
 
   private get left(): number {
-    return this.size >= LABEL_ROW || this.rows.length < 50 ? 210 : 120;
+    const names = this.row >= LABEL_ROW || this.rows.length < 50 ? 210 : 120;
+    return Math.min(names, 0.28 * this.surface.width);
   }
 
   private get plot(): Plot {
@@ -307,19 +354,28 @@ class Heatmap implements View {
       x: this.left,
       y: TOP,
       width: this.surface.width - this.left - RIGHT,
-      height: this.surface.height - TOP - AXIS,
+      height: this.height,
     };
+  }
+
+  private get height(): number {
+    return this.surface.height - TOP - AXIS;
+  }
+
+  /** Height of a row if all rows fit, in pixels. With the largest rows first, each has its name. */
+  private get fit(): number {
+    const fit = Math.min(this.height / Math.max(1, this.rows.length), LARGEST_ROW);
+    return this.byValue ? Math.max(fit, LABEL_ROW) : fit;
   }
 
   /** Height of a row in pixels. */
   private get row(): number {
-    const fit = this.plot.height / Math.max(1, this.rows.length);
-    return Math.max(Math.min(fit, LARGEST_ROW), this.size);
+    return Math.max(this.fit, this.size);
   }
 
   private draw(): void {
     const window = this.window;
-    if (window === null || this.surface.width === 0 || this.rows.length === 0) return;
+    if (window === null || this.surface.width === 0 || this.rows.length === 0 || this.isOld) return;
     const context = clear(this.surface);
     const { x, y, width, height } = this.plot;
     const row = this.row;
@@ -336,7 +392,7 @@ class Heatmap implements View {
     this.picture.update(
       window,
       bins,
-      theme().name,
+      this.range,
       this.order,
       `${this.orderKey} ${window.aggregate}`,
       (column) => this.values(column),
@@ -345,6 +401,8 @@ class Heatmap implements View {
     context.beginPath();
     context.rect(x, y, width, Math.min(height, this.rows.length * row));
     context.clip();
+    context.fillStyle = hatch(context, theme().line, theme().surface);
+    context.fillRect(x, y, width, height);
     this.picture.paint(
       context,
       window,
@@ -382,14 +440,16 @@ class Heatmap implements View {
     const names = { port: "port", link: "link", switch: "switch", host: "host" };
     const kind = names[this.kind];
     const rows = count(this.rows.length, kind, kind === "switch" ? "switches" : `${kind}s`);
-    const isLoading = this.source.loading && this.source.get(window.first, window) === undefined;
+    const isLoading = this.source.isLoading(window.first);
     const perLine = Math.max(1, Math.ceil(1 / this.row));
     const lines = perLine === 1 ? "" : `, largest of ${perLine} to a line`;
+    const isScrolled = this.row * this.rows.length > this.height + 1;
     const length = window.step < 60_000 ? `${window.step / 1000} s` : duration(window.step / 1000);
     const shown = `${rows}${lines}, ${length} a column`;
     const hasMetric = this.app.metrics.some(({ name }) => name === window.metric);
     const error = hasMetric ? this.source.error : `The hub has no metric ${window.metric}`;
-    const hint = isLoading ? "Older slots are loading." : "Wheel zooms, a click opens.";
+    const wheel = isScrolled ? "Shift and wheel scroll, wheel zooms" : "Wheel zooms";
+    const hint = isLoading ? "Older slots are loading." : `${wheel}, a click opens.`;
     this.note.classList.toggle("alert-text", error !== "");
     setText(this.note, error === "" ? `${shown}. ${hint}` : `${error}.`);
     this.surface.canvas.setAttribute(
@@ -403,7 +463,8 @@ class Heatmap implements View {
   private hit(x: number, y: number): { row: HeatRow; index: number; column: number } | null {
     const plot = this.plot;
     const window = this.window;
-    if (window === null || x < 0 || y < plot.y || x > plot.x + plot.width) return null;
+    if (window === null || this.isOld || x < 0 || y < plot.y || x > plot.x + plot.width)
+      return null;
     const place = Math.floor(this.top + (y - plot.y) / this.row);
     if (place >= this.rows.length || y > plot.y + plot.height) return null;
     const column = window.first + Math.floor((window.columns * (x - plot.x)) / plot.width);
@@ -458,9 +519,10 @@ class Heatmap implements View {
 
   private tip({ row, index, column }: { row: HeatRow; index: number; column: number }): TipLine[] {
     const window = this.window!;
-    const code = this.values(column)?.[index];
+    const cell = this.values(column)?.[index];
     const metric = this.app.metric(window.metric);
-    const value = cellText(metric, code ?? NO_DATA, row.ports.length, window.aggregate);
+    const value =
+      cell === undefined ? "loading…" : cellText(metric, cell, row.ports.length, window.aggregate);
     const end = (column + 1) * window.step;
     const span =
       window.step > this.app.interval
@@ -492,7 +554,7 @@ class Heatmap implements View {
   private zoom(factor: number, y: number): void {
     const plot = this.plot;
     const before = this.row;
-    const fit = plot.height / Math.max(1, this.rows.length);
+    const { fit } = this;
     const size = Math.max(fit, Math.min(LARGEST_ROW, before * factor));
     const row = this.top + (y - plot.y) / before;
     this.size = size <= fit * 1.001 ? 0 : size;

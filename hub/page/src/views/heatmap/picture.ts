@@ -2,7 +2,9 @@
 
 import { type Cells, codeIn, knownShare, NO_ANSWER, NO_DATA } from "../../contract/frame";
 import { dots } from "../../draw/canvas";
-import { pack, pixelTable, scaleOf } from "../../draw/scale";
+import { pixelOf, pixelsOf, scaleOf } from "../../draw/scale";
+import { theme } from "../../draw/theme";
+import type { Range } from "./range";
 import { largestCell } from "./rows";
 import type { Window } from "./source";
 
@@ -32,23 +34,25 @@ export class HeatPicture {
   private readonly drawn = new Map<number, Cells | null>();
   /** Columns with values that are not exact. */
   private readonly inexact = new Set<number>();
-  private table = pixelTable(scaleOf(""), "dark");
+  private table = new Int32Array(0);
+  private loading = 0;
   private hatchLight = 0;
   private hatchDark = 0;
   private key = "";
 
   /**
-   * Draws the columns that have changed. `values` returns the combined values of a column, by row.
+   * Draws the columns that have changed. `values` returns the combined values of a column, by row,
+   * or null while they are loading.
    */
   update(
     window: Window,
     bins: Bins,
-    themeName: "dark" | "light",
+    range: Range,
     order: Uint32Array,
     version: string,
     values: (column: number) => Cells | null,
   ): void {
-    const key = `${window.metric} ${window.step} ${window.columns} ${bins.first} ${bins.count} ${bins.rows} ${themeName} ${version}`;
+    const key = `${window.metric} ${window.step} ${window.columns} ${bins.first} ${bins.count} ${bins.rows} ${range.key} ${version}`;
     if (key !== this.key) {
       this.key = key;
       this.drawn.clear();
@@ -57,9 +61,10 @@ export class HeatPicture {
         canvas.width = window.columns;
         canvas.height = Math.max(1, bins.count);
       }
-      this.table = pixelTable(scaleOf(window.metric), themeName);
-      this.hatchLight = pack(themeName === "dark" ? [0x8a, 0x93, 0xa2] : [0x6b, 0x74, 0x82]);
-      this.hatchDark = pack(themeName === "dark" ? [0x2b, 0x30, 0x3a] : [0xdd, 0xe1, 0xe8]);
+      this.table = pixelsOf(scaleOf(window.metric), range.share);
+      this.loading = pixelOf(theme().surface);
+      this.hatchLight = pixelOf(theme().muted);
+      this.hatchDark = pixelOf(theme().line);
     }
     const end = window.first + window.columns;
     for (const column of this.drawn.keys())
@@ -110,7 +115,9 @@ export class HeatPicture {
           ? (column + bin) % 3 === 0
             ? this.hatchLight
             : this.hatchDark
-          : this.table.pixel(best);
+          : codes === null
+            ? this.loading
+            : this.table[best];
     }
   }
 

@@ -50,7 +50,7 @@ export class ColumnSource {
   /** Earliest time of the next request. */
   private next = 0;
   error = "";
-  loading = false;
+  private loading = false;
   /** Number of answers from the hub. */
   answers = 0;
 
@@ -67,6 +67,19 @@ export class ColumnSource {
       if (column !== undefined) return column.values;
     }
     return this.columns.get(number);
+  }
+
+  /** Returns whether a column is missing because the hub has not answered yet. */
+  isLoading(number: number): boolean {
+    return this.error === "" && !this.isAsked(number);
+  }
+
+  /** Returns whether all columns of a window are missing, and the hub has not answered yet. */
+  isWaiting(window: Window): boolean {
+    const end = window.first + window.columns;
+    for (let number = window.first; number < end; number++)
+      if (this.get(number, window) !== undefined) return false;
+    return this.isLoading(end - 1);
   }
 
   /** Requests the columns of a window that are missing. */
@@ -103,6 +116,7 @@ export class ColumnSource {
     const abort = new AbortController();
     this.abort = abort;
     this.loading = true;
+    const done = this.isWaiting(window) ? this.app.wait("heat") : null;
     try {
       const { metric, aggregate, step } = window;
       const heat = await this.app.matrix(
@@ -131,6 +145,7 @@ export class ColumnSource {
       this.next = performance.now() + PERIOD;
     } finally {
       this.loading = false;
+      done?.();
       this.loaded();
     }
   }

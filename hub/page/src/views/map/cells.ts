@@ -9,7 +9,7 @@ import type { MapData } from "./data";
 /** Number of colours of a cell. Fewer colours mean that fewer cells change with each slot. */
 const COLORS = 64;
 /** Colours of cells without a value. */
-const NONE = -1;
+export const NONE = -1;
 export const SILENT = -2;
 /** Marks of a cell. */
 export const BROKEN = 1;

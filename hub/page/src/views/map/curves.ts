@@ -9,7 +9,7 @@ import type { Painting } from "./data";
 import type { Curve, Layout } from "./shapes";
 
 /** Width of a link in pixels at 0 % and at 100 %. */
-const THIN = 0.7;
+const THIN = 1;
 const THICK = 4.2;
 /** Number of colours. Links of similar values share a colour and are drawn as one path. */
 const STEPS = 24;
@@ -17,8 +17,13 @@ const STEPS = 24;
 export const MAX_COLOURED = 120;
 /** If there are more lines, this many of them are coloured by value. */
 export const MAX_STRONG = 40;
-/** Opacity of links without a colour. */
+/** Opacity of links without a colour, and the number of links above which it falls. */
 const FAINT = 0.3;
+const QUIET = 200;
+/** Place of an empty link on the colour scale, so that its line can be seen in the dark theme. */
+const DARKEST = { dark: 0.25, light: 0.1 };
+/** Share from which a bright line has a dark edge in the light theme. */
+const EDGED = 0.65;
 
 /** The links of a layout as arrays, because they are read in each slot. */
 export class Links {
@@ -100,7 +105,8 @@ export function paintBackground(
   alpha: number,
 ): void {
   if (layout.curves.length <= MAX_COLOURED) return;
-  stroke(context, layout.curves, theme().faint, pixel, pixel, FAINT * alpha);
+  const quiet = Math.min(1, QUIET / layout.curves.length);
+  stroke(context, layout.curves, theme().faint, pixel, pixel, FAINT * quiet * alpha);
 }
 
 /** Draws the coloured links: one path for each colour, the fullest links on top. */
@@ -125,7 +131,8 @@ export function paintCurves(painting: Painting, links: Links): void {
     }
   }
   const dim = strong.length > 0 ? 0.35 : 1;
-  const few = (curves.length < 300 ? 1 : 0.55) * (colors.name === "light" ? 0.6 : 1);
+  const few = curves.length < 300 ? 1 : 0.55;
+  const darkest = DARKEST[colors.name];
   context.lineCap = "round";
   context.setLineDash([2, 4]);
   stroke(context, silent, colors.faint, pixel, pixel, 0.5 * dim);
@@ -134,7 +141,9 @@ export function paintCurves(painting: Painting, links: Links): void {
     const share = level / STEPS;
     const alpha = Math.min(1, (0.3 + 1.1 * share) * (share < 0.5 ? few : 1));
     const width = THIN + (THICK - THIN) * share ** 1.6;
-    stroke(context, each, scale.color(0.1 + 0.9 * share), width, pixel, alpha * dim);
+    if (share >= EDGED && colors.name === "light")
+      stroke(context, each, colors.muted, width + 2, pixel, dim);
+    stroke(context, each, scale.color(darkest + (1 - darkest) * share), width, pixel, alpha * dim);
   });
   paintTrees(painting, links);
   context.setLineDash([7, 5]);

@@ -14,7 +14,6 @@ export interface MapData {
   waiting: Map<number, number>;
   roots: Set<number>;
   found: Set<number>;
-  theme: string;
 }
 
 /**
@@ -28,7 +27,6 @@ export function isSamePicture(a: MapData | null, b: MapData | null): boolean {
     a.values === b.values &&
     a.states === b.states &&
     a.scale === b.scale &&
-    a.theme === b.theme &&
     isSame(a.roots, b.roots) &&
     isSame(a.found, b.found) &&
     isSame(a.waiting.keys(), b.waiting.keys())

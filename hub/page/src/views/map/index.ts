@@ -3,16 +3,15 @@
 import { nanoseconds } from "../../contract/api";
 import type { TreeRows } from "../../contract/types";
 import { scaleOf } from "../../draw/scale";
-import { theme } from "../../draw/theme";
 import type { App, Change } from "../../model/app";
 import { Poll } from "../../model/poll";
 import { BLOCKED, UTILIZATION } from "../../model/state";
 import { hostName, type Topology } from "../../model/topology";
 import { count, grouped } from "../../model/units";
+import { choice } from "../../parts/choice";
 import { h, setText } from "../../parts/dom";
 import { BLOCKED_LEGEND, legend, UTILIZATION_LEGEND } from "../../parts/meter";
 import type { View } from "../../parts/view";
-import { choice } from "../panel";
 import { Selection } from "../selection";
 import { MAX_COLOURED, MAX_STRONG } from "./curves";
 import type { MapData } from "./data";
@@ -191,7 +190,6 @@ class MapView implements View {
       waiting,
       roots,
       found: this.found(),
-      theme: theme().name,
     };
   }
 

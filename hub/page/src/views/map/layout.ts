@@ -9,6 +9,9 @@ const MARGIN = 14;
 const TITLE = 22;
 const BOX = 38;
 const MAX_BOXES = 34;
+/** Largest distance between two tiers. A larger picture has larger hosts instead. */
+const LARGEST_GAP = 280;
+const LARGEST_CELL = 30;
 const HOST_CELLS = 3000;
 /**
  * Distance that curves keep from a row of switches before they bend, as a share of the distance
@@ -36,15 +39,16 @@ export function layoutOf(topology: Topology, scene: Scene, width: number, height
   const lines = rows.map((row) => linesOf(row, width));
   const hasHosts = (line: number[]) => line.some((unit) => hosts.has(unit));
   const hostLines = lines.flat().filter(hasHosts).length;
-  const band = hostRows > 0 ? Math.max(50, Math.min(0.34 * height, 150) / hostLines) : 16;
+  const least = hostRows > 0 ? Math.max(50, Math.min(0.34 * height, 150) / hostLines) : 16;
   // Hosts of the last line are below all boxes, and those of other lines between the boxes.
-  const after = (line: number[]) => BOX + 12 + (hasHosts(line) ? band : 0);
-  const extra = lines.flatMap((of) => of.slice(0, -1)).reduce((sum, line) => sum + after(line), 0);
+  const after = (line: number[], band: number) => BOX + 12 + (hasHosts(line) ? band : 0);
+  const above = lines.flatMap((of) => of.slice(0, -1));
+  const extra = above.reduce((sum, line) => sum + after(line, least), 0);
   const gaps = Math.max(1, tiers.length - 1);
-  const gap = Math.max(
-    60,
-    (height - 2 * MARGIN - tiers.length * (BOX + TITLE) - extra - band) / gaps,
-  );
+  const wanted = (height - 2 * MARGIN - tiers.length * (BOX + TITLE) - extra - least) / gaps;
+  const gap = Math.max(60, Math.min(LARGEST_GAP, wanted));
+  const spare = Math.max(0, gaps * (wanted - gap));
+  const band = hostRows > 0 ? least + spare / hostLines : least;
 
   const layout: Layout = {
     width,
@@ -64,18 +68,17 @@ export function layoutOf(topology: Topology, scene: Scene, width: number, height
     y += TITLE;
     tier.forEach((line, place) => {
       placeLine(layout, line, y, width, tier[0].length);
-      y += place === tier.length - 1 ? BOX : after(line);
+      y += place === tier.length - 1 ? BOX : after(line, band);
     });
     y += gap;
   });
   if (hostRows > 0) {
     for (const box of layout.boxes) placeHosts(layout, box, hosts.get(box.unit) ?? [], band);
   }
-  layout.height = Math.max(
-    height,
-    ...layout.cells.map((cell) => cell.y + cell.height + MARGIN),
-    ...layout.boxes.map((box) => box.y + box.height + MARGIN),
-  );
+  const all = [...layout.cells, ...layout.boxes];
+  const bottom = Math.max(...all.map((each) => each.y + each.height)) + MARGIN;
+  layout.height = Math.max(height, bottom);
+  for (const each of [...all, ...layout.titles]) each.y += (layout.height - bottom) / 2;
   placePins(topology, scene, layout);
   placeCurves(scene, layout);
   return layout;
@@ -127,10 +130,16 @@ function placeHosts(layout: Layout, box: Box, ports: number[], band: number): vo
   const top = box.y + box.height + 16;
   const columns = Math.max(
     1,
-    Math.min(ports.length, Math.round(Math.sqrt((ports.length * box.width) / (band - 20)))),
+    Math.min(
+      ports.length,
+      Math.max(
+        Math.floor(box.width / LARGEST_CELL),
+        Math.round(Math.sqrt((ports.length * box.width) / (band - 20))),
+      ),
+    ),
   );
   const rows = Math.ceil(ports.length / columns);
-  const size = Math.min(box.width / columns, (band - 20) / rows, 22);
+  const size = Math.min(box.width / columns, (band - 20) / rows, LARGEST_CELL);
   const shift = (box.width - columns * size) / 2;
   ports.forEach((port, index) => {
     layout.cells.push({

@@ -9,7 +9,7 @@ import type { Cable, Topology } from "../../model/topology";
 import { percent } from "../../model/units";
 import { hideTip, showTip } from "../../parts/tooltip";
 import { type Arrangement, arrange, blockName, type Grid, gridOf, LEVEL } from "./blocks";
-import { BROKEN, CellLooks, CellPicture, ROOT, SILENT } from "./cells";
+import { BROKEN, CellLooks, CellPicture, NONE, ROOT, SILENT } from "./cells";
 import { isSamePicture, type MapData } from "./data";
 import { isSilent } from "./paint";
 
@@ -105,7 +105,7 @@ export class Matrix {
     const rows = grid.blocks.flatMap(({ rows }) => rows);
     const silent = rows.filter((device) => isSilent(this.topology, device, states));
     const place = [width, height, this.top, ratio, surface.width, surface.height];
-    const shown = [...place, theme().name, data.metric, "silent", ...silent].join();
+    const shown = [...place, data.metric, "silent", ...silent].join();
     const isSame = shown === this.shown;
     this.shown = shown;
     const start = Math.round(head * ratio);
@@ -144,7 +144,7 @@ export class Matrix {
   /** Draws everything but colours: cells without an answer, links that are down, and roots. */
   private marks(context: CanvasRenderingContext2D): void {
     const colors = theme();
-    const { marks, up } = this.looks;
+    const { marks, up, down } = this.looks;
     const { width, height, corners, head } = this.arrangement;
     const gap = height > 8 ? 1 : 0;
     const w = width - gap;
@@ -156,11 +156,12 @@ export class Matrix {
     context.lineWidth = 2;
     this.grid.cells.forEach(({ block, row, column }, index) => {
       const mark = marks[index];
-      if (mark === 0 && up[index] !== SILENT) return;
+      const isEmpty = up[index] === NONE && down[index] === NONE;
+      if (mark === 0 && up[index] !== SILENT && !isEmpty) return;
       const x = corners[block].x + column * width;
       const y = corners[block].y + row * height - this.top;
-      if (up[index] === SILENT) {
-        context.fillStyle = hatch(context, colors.muted, colors.surface);
+      if (up[index] === SILENT || isEmpty) {
+        context.fillStyle = hatch(context, isEmpty ? colors.line : colors.muted, colors.surface);
         context.fillRect(x, y, w, hgt);
       }
       if ((mark & BROKEN) !== 0) {

@@ -37,17 +37,24 @@ export function paintMap(painting: Painting, links: Links): void {
   paintCells(painting);
 }
 
-function paintTitles({ context, layout }: Painting): void {
-  context.font = font(12, 600);
+/** Draws the names of the tiers. They stay at the left edge, and keep their size. */
+function paintTitles({ context, layout, zoom, pixel }: Painting): void {
   const colors = theme();
+  const ratio = 1 / (pixel * zoom);
+  const down = context.getTransform().f / ratio;
+  context.save();
+  context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  context.font = font(12, 600);
   context.textBaseline = "top";
   context.textAlign = "left";
   for (const { text, y } of layout.titles) {
+    const top = y * zoom + down;
     context.fillStyle = colors.surface;
-    context.fillRect(12, y - 4, context.measureText(text).width + 8, 19);
+    context.fillRect(12, top - 4, context.measureText(text).width + 8, 19);
     context.fillStyle = colors.muted;
-    context.fillText(text, 14, y);
+    context.fillText(text, 14, top);
   }
+  context.restore();
 }
 
 /** Draws the boxes with their names, which change only with their state or the selection. */
@@ -85,16 +92,18 @@ function paintName({ context, zoom }: Painting, box: Box, name: string, dead: bo
   const colors = theme();
   const room = box.width - 4;
   if (room * zoom < 26) return;
-  const size = Math.min(12, Math.max(8, room / (0.62 * name.length)));
+  // A larger picture has more names, but no larger ones.
+  const size = Math.min(12, Math.max(8, (room * zoom) / (0.62 * name.length))) / zoom;
   context.font = font(size, 600);
   context.textAlign = "center";
   context.textBaseline = "middle";
   const middle = box.x + box.width / 2;
   const text = dead && room > 90 ? `${name}: no answer` : name;
   if (dead) {
-    const width = Math.min(room, context.measureText(text).width + 8);
+    const width = Math.min(room, context.measureText(text).width + 8 / zoom);
+    const height = 18 / zoom;
     context.fillStyle = colors.surface;
-    context.fillRect(middle - width / 2, box.y + box.height / 2 - 9, width, 18);
+    context.fillRect(middle - width / 2, box.y + (box.height - height) / 2, width, height);
   }
   context.fillStyle = dead ? colors.alert : colors.ink;
   context.fillText(text, middle, box.y + box.height / 2, room);
@@ -167,7 +176,7 @@ function paintPins(painting: Painting): void {
   }
   if (narrow.length > 0) paintStrips(painting, narrow);
   if (marks.roots.size === 0) return;
-  for (const pin of layout.pins) if (marks.roots.has(pin.port)) paintRoot(painting.context, pin);
+  for (const pin of layout.pins) if (marks.roots.has(pin.port)) paintRoot(painting, pin);
 }
 
 /** Min width in pixels of pins with gaps between them. */
@@ -197,7 +206,7 @@ let atlas: CanvasRenderingContext2D | null = null;
  * and is stretched.
  */
 function paintStrips({ context, values, scale }: Painting, strips: readonly Strip[]): void {
-  const table = pixelTable(scale, theme().name);
+  const table = pixelTable(scale);
   atlas ??= document.createElement("canvas").getContext("2d", { willReadFrequently: true })!;
   const { canvas } = atlas;
   const most = Math.max(...strips.map(({ ports }) => ports.length));
@@ -209,7 +218,7 @@ function paintStrips({ context, values, scale }: Painting, strips: readonly Stri
     for (let index = 0; index < ports.length; index++) {
       const code = values[ports[index]];
       // The hatch of the box stays visible.
-      if (code !== NO_ANSWER) pixels[line * most + index] = table.pixel(code);
+      if (code !== NO_ANSWER) pixels[line * most + index] = table[code];
     }
   });
   atlas.putImageData(image, 0, 0);
@@ -219,21 +228,27 @@ function paintStrips({ context, values, scale }: Painting, strips: readonly Stri
   });
 }
 
-function paintRoot(context: CanvasRenderingContext2D, pin: Pin): void {
+/** Draws a ring around the port of a root. Its label is below or above the own switch. */
+function paintRoot({ context, layout }: Painting, pin: Pin): void {
   const colors = theme();
   const x = pin.x + pin.width / 2;
+  const isIn = ({ x: left, y, width, height }: Box) =>
+    x >= left && x <= left + width && pin.y >= y && pin.y <= y + height;
+  const box = layout.boxes.find(isIn);
+  const side = box !== undefined && x > box.x + box.width / 2 ? -1 : 1;
+  const y = box !== undefined && pin.y > box.y ? pin.y + 13 : pin.y - 7;
   context.strokeStyle = colors.ink;
   context.lineWidth = 2;
   context.beginPath();
   context.arc(x, pin.y + 3, 8, 0, 2 * Math.PI);
   context.stroke();
   context.font = font(11, 700);
-  context.textAlign = "left";
+  context.textAlign = side > 0 ? "left" : "right";
   context.textBaseline = "middle";
   context.fillStyle = colors.surface;
-  context.fillRect(x + 9, pin.y + 5, 30, 15);
+  context.fillRect(side > 0 ? x + 9 : x - 39, y - 7, 30, 14);
   context.fillStyle = colors.ink;
-  context.fillText("root", x + 12, pin.y + 13);
+  context.fillText("root", x + side * 12, y);
 }
 
 /** Draws two triangles for each host: data to the host above, data from the host below. */
@@ -245,6 +260,11 @@ function paintCells(painting: Painting): void {
     const into = row.peer === null ? values[port] : values[row.peer];
     if (states[port] === NO_ANSWER) {
       context.fillStyle = hatch(context, colors.muted, colors.surface);
+      context.fillRect(x, y, width, height);
+      continue;
+    }
+    if (!hasValue(values[port]) && !hasValue(into)) {
+      context.fillStyle = hatch(context, colors.line, colors.surface);
       context.fillRect(x, y, width, height);
       continue;
     }

@@ -138,14 +138,7 @@ export class Rowmap {
     const dead = scene.units.flatMap(({ switches }, index) =>
       switches.length === 1 && isSilent(topology, switches[0], states) ? [index] : [],
     );
-    const parts = [
-      theme().name,
-      this.scale,
-      this.left,
-      this.top,
-      marks.device,
-      marks.curve !== null,
-    ];
+    const parts = [this.scale, this.left, this.top, marks.device, marks.curve !== null];
     const key = [...parts, ...dead, "found", ...marks.found].join();
     if (key === this.backgroundKey) return;
     this.backgroundKey = key;

@@ -9,9 +9,9 @@ import { h } from "../../parts/dom";
 import type { View } from "../../parts/view";
 import { Broken } from "./broken";
 import { Congestion } from "./congestion";
+import { Fullest } from "./fullest";
 import { Samplers } from "./samplers";
 import { Tiers } from "./tiers";
-import { Tightest } from "./tightest";
 import { Verdict } from "./verdict";
 
 export function makeOverview(app: App, topology: Topology): View {
@@ -24,7 +24,7 @@ export function makeOverview(app: App, topology: Topology): View {
 
   const verdict = new Verdict(app, topology);
   const congestion = new Congestion(app, topology);
-  const tightest = new Tightest(app, topology);
+  const fullest = new Fullest(app, topology);
   const broken = new Broken(app);
   const hosts = new Samplers(app);
   const tiers = new Tiers(app, topology);
@@ -36,7 +36,7 @@ export function makeOverview(app: App, topology: Topology): View {
     verdict.element,
     congestion.element,
     broken.element,
-    tightest.element,
+    fullest.element,
     hosts.element,
     tiers.element,
   );
@@ -51,7 +51,7 @@ export function makeOverview(app: App, topology: Topology): View {
       // Three paints share the work of a slot. The second one draws the tiers and the timeline.
       requestAnimationFrame(() => {
         tiers.update(changes);
-        requestAnimationFrame(() => tightest.update(changes));
+        requestAnimationFrame(() => fullest.update(changes));
       });
     },
     close() {

@@ -9,13 +9,16 @@ import type { App, Change } from "../../model/app";
 import { BLOCKED, UTILIZATION } from "../../model/state";
 import type { Topology } from "../../model/topology";
 import { count, percent } from "../../model/units";
-import { choice, panel } from "../panel";
+import { choice } from "../../parts/choice";
+import { panel } from "../panel";
 
 const ROW = 30;
 /** Width of a tick. */
 const TICK = 2;
-const LEFT = 150;
-const RIGHT = 172;
+/** Width of the names and of the numbers, in a wide and in a narrow picture. */
+const LEFT = [150, 100];
+const RIGHT = [172, 62];
+const NARROW = 480;
 
 /** Shares with a vertical line. */
 const AXIS = [0, 0.25, 0.5, 0.75, 1];
@@ -75,7 +78,7 @@ export class Tiers {
     const values = this.app.values(this.shownMetric);
     const isSame = values === this.values;
     this.values = values;
-    if (changes.has("state") || changes.has("theme")) this.draw();
+    if (changes.has("state")) this.draw();
     else if (!isSame) this.drawValues();
   }
 
@@ -97,8 +100,16 @@ export class Tiers {
     this.drawValues();
   }
 
+  private get isNarrow(): boolean {
+    return this.surface.width < NARROW;
+  }
+
+  private get left(): number {
+    return LEFT[Number(this.isNarrow)];
+  }
+
   private get width(): number {
-    return this.surface.width - LEFT - RIGHT;
+    return this.surface.width - this.left - RIGHT[Number(this.isNarrow)];
   }
 
   /** Draws what a slot changes: the strips, and the numbers on the right. */
@@ -107,8 +118,8 @@ export class Tiers {
     const { context } = this.surface;
     if (this.surface.width === 0) return;
     const sums = this.strips.map((strip, index) => this.strip(strip, values, index * ROW + 4));
-    const right = LEFT + this.width + 10;
-    context.clearRect(right - 4, 0, RIGHT, this.strips.length * ROW);
+    const right = this.left + this.width + 10;
+    context.clearRect(right - 4, 0, this.surface.width - right + 4, this.strips.length * ROW);
     context.textBaseline = "middle";
     context.textAlign = "left";
     context.font = font(12);
@@ -145,7 +156,7 @@ export class Tiers {
     const row = new Int32Array(Math.max(1, Math.round(this.width * ratio)));
     const ground = pixelOf(theme().raised);
     row.fill(ground);
-    const place = [context, row, Math.round(LEFT * ratio)] as const;
+    const place = [context, row, Math.round(this.left * ratio)] as const;
     putRows(...place, Math.round(top * ratio), Math.round((ROW - 8) * ratio));
     const weak = Math.max(0.25, Math.min(0.9, 40 / ports));
     ticks.forEach((links, index) => {
@@ -167,14 +178,15 @@ export class Tiers {
       context.fillText("no values", right, top + 11);
       return;
     }
-    context.fillText(`mean ${percent(mean)}, max ${percent(most)}`, right, top + 11);
-    const x = LEFT + mean * (this.width - 2) + 1;
+    const text = this.isNarrow ? "" : `mean ${percent(mean)}, max `;
+    context.fillText(`${text}${percent(most)}`, right, top + 11);
+    const x = this.left + mean * (this.width - 2) + 1;
     const bottom = top + ROW - 8;
     triangle(context, colors.ink, x - 4.5, bottom, x + 4.5, bottom, x, bottom - 6);
   }
 
   private axisAt(share: number): number {
-    return Math.round(LEFT + share * this.width) - (share === 1 ? 1 : 0);
+    return Math.round(this.left + share * this.width) - (share === 1 ? 1 : 0);
   }
 
   private axis(context: CanvasRenderingContext2D): void {
@@ -185,7 +197,7 @@ export class Tiers {
       context.fillStyle = theme().line;
       context.fillRect(this.axisAt(share), 0, 1, top + 2);
       context.fillStyle = theme().muted;
-      context.fillText(`${100 * share} %`, LEFT + share * this.width, top + 11);
+      context.fillText(`${100 * share} %`, this.left + share * this.width, top + 11);
     }
   }
 

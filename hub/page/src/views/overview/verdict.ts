@@ -4,11 +4,11 @@ import type { ErrorRow, ErrorRows, SamplerRows, TreeRow, TreeRows } from "../../
 import type { App } from "../../model/app";
 import type { Poll } from "../../model/poll";
 import { newestSlot, samplerState } from "../../model/samplers";
-import { BLOCKED, UTILIZATION } from "../../model/state";
+import { BLOCKED, type State, UTILIZATION } from "../../model/state";
 import type { Topology } from "../../model/topology";
 import { answersText, rootTexts, type Totals, totalsOf } from "../../model/totals";
 import { clock, count, grouped, percent, scaled } from "../../model/units";
-import { h, setText } from "../../parts/dom";
+import { h, setAttribute, setText } from "../../parts/dom";
 import { icon } from "../../parts/icons";
 import { faultsOf, isSevere } from "../faults";
 
@@ -24,17 +24,17 @@ export class Verdict {
   private readonly mark = h("span", { class: "verdict-mark" });
   /** Totals of the last values, which answers to requests do not change. */
   private counted: Counted = { utilization: null, blocked: null, totals: null };
-  private readonly figures = new Map<string, { value: HTMLElement; note: HTMLElement }>();
+  private readonly figures = new Map<string, HTMLElement>();
 
   constructor(
     private readonly app: App,
     private readonly topology: Topology,
   ) {
     const figure = (id: string, title: string) => {
-      const value = h("b", {});
-      const note = h("small", {});
-      this.figures.set(id, { value, note });
-      return h("div", { class: "figure", id: `figure-${id}` }, h("span", {}, title), value, note);
+      const element = h("a", { class: "figure", id: `figure-${id}` }, h("span", {}, title));
+      element.append(h("b", {}), h("small", {}));
+      this.figures.set(id, element);
+      return element;
     };
     this.element = h(
       "section",
@@ -45,6 +45,7 @@ export class Verdict {
         { class: "figures" },
         figure("answered", "Ports that answer"),
         figure("injected", "Data from hosts"),
+        figure("leaf", "Fullest leaf"),
         figure("fullest", "Fullest link"),
         figure("blocked", "Blocked ports"),
       ),
@@ -65,20 +66,39 @@ export class Verdict {
       "answered",
       totals === null ? "–" : grouped(totals.answered),
       totals === null ? "" : answersText(totals, column?.partial === true).join(", "),
+      { view: "ports" },
     );
     const isWhole = totals === null || totals.knownHosts === 1;
     this.figure(
       "injected",
       totals === null ? "–" : `${isWhole ? "" : "≥ "}${scaled(totals.injected * 1e9, "b/s")}`,
-      isWhole ? "sum of all host ports" : `${percent(totals.knownHosts)} of ports known`,
+      totals === null ? "" : `${percent(totals.injected / totals.capacity)} of their links`,
+      { view: "heatmap", options: { by: "host", order: "value" } },
+    );
+    const leaf = totals?.leaf ?? null;
+    const device = leaf === null ? null : this.topology.devices[leaf.device];
+    this.figure(
+      "leaf",
+      percent(leaf?.mean),
+      device === null ? "" : `${device.node}, mean of ports`,
+      { view: "ports", options: { q: device?.guid ?? "" } },
     );
     const fullest = totals === null || totals.fullest === null ? null : totals;
     this.figure(
       "fullest",
       percent(fullest?.fullest),
       fullest === null ? "" : this.topology.shortName(fullest.fullestPort),
+      this.portAt(fullest?.fullestPort),
     );
-    this.figure("blocked", totals === null ? "–" : grouped(totals.blocked), "> 10 % of the time");
+    const waits = totals === null || !totals.mostBlocked ? null : totals;
+    this.figure(
+      "blocked",
+      totals === null ? "–" : grouped(totals.blocked),
+      waits === null
+        ? "> 10 % of the time"
+        : `most: ${percent(waits.mostBlocked)} ${this.topology.shortName(waits.mostBlockedPort)}`,
+      this.portAt(waits?.mostBlockedPort),
+    );
     // The current state of the samplers does not apply to an earlier time.
     const { range, at } = this.app.state;
     const isNow = range === null && at === null;
@@ -93,10 +113,19 @@ export class Verdict {
     );
   }
 
-  private figure(id: string, value: string, note: string): void {
+  /** Returns the state that shows a port, or all ports if there is none. */
+  private portAt(port: number | undefined): Partial<State> {
+    if (port === undefined) return { view: "ports" };
+    return { view: "port", item: this.topology.keyOf(port) };
+  }
+
+  /** Shows a figure. A click on it opens what it is about. */
+  private figure(id: string, value: string, note: string, target: Partial<State>): void {
     const figure = this.figures.get(id)!;
-    setText(figure.value, value);
-    setText(figure.note, note);
+    setAttribute(figure, "href", this.app.href(target));
+    setAttribute(figure, "title", note);
+    setText(figure.children[1], value);
+    setText(figure.children[2], note);
   }
 
   private say(

@@ -20,9 +20,9 @@ interface Row {
   blocked: [number, number];
 }
 
-export class Tightest {
+export class Fullest {
   readonly element: HTMLElement;
-  private readonly list = h("div", { class: "tightest-list" });
+  private readonly list = h("div", { class: "fullest-list" });
   private readonly empty = h("p", { class: "empty" });
   /** The values that the list shows. Other changes leave it as it is. */
   private values: Record<"utilization" | "blocked", Uint16Array | null> = {
@@ -35,7 +35,7 @@ export class Tightest {
     private readonly app: App,
     private readonly topology: Topology,
   ) {
-    const frame = panel("Tightest links", "tightest");
+    const frame = panel("Fullest links", "fullest");
     setText(frame.note, "utilization in each direction; below it the blocked share");
     frame.body.append(this.list, this.empty);
     this.element = frame.element;
@@ -51,7 +51,8 @@ export class Tightest {
     if (isSame && !isState && most === this.most) return;
     this.values = { utilization, blocked };
     this.most = most;
-    const rows = utilization === null ? [] : fullest(this.topology, utilization, blocked, most);
+    const rows =
+      utilization === null ? [] : fullestLinks(this.topology, utilization, blocked, most);
     setText(this.empty, rows.length === 0 ? "No values for this time." : "");
     patch(
       this.list,
@@ -74,7 +75,7 @@ export class Tightest {
       );
     return h(
       "div",
-      { class: "tight" },
+      { class: "pair" },
       end(link.a, "first"),
       h("span", { class: "number" }),
       half("first"),
@@ -109,7 +110,7 @@ export class Tightest {
 }
 
 /** Returns the links with the largest utilization, largest first. */
-export function fullest(
+export function fullestLinks(
   topology: Topology,
   utilization: Uint16Array,
   blocked: Uint16Array | null,
