@@ -9,6 +9,7 @@ use ibnet::topology::net_file;
 use ibnet_analysis::groups::Groups;
 use tokio::sync::mpsc::UnboundedReceiver;
 
+use crate::alerts;
 use crate::archive::spool::Spool;
 use crate::archive::status::{Part, Shared, with_help};
 use crate::archive::{Archive, packing, source};
@@ -115,6 +116,8 @@ pub fn run(config: &Config, ready: impl FnOnce(&str)) -> Result<(), HubError> {
         jobs::source::start(Arc::clone(&hub), source, config.hide_users, &threads)
             .map_err(HubError::Thread)?;
     }
+    alerts::start(Arc::clone(&hub), config.alerts.clone(), clock, &threads)
+        .map_err(HubError::Thread)?;
     let spool = spool.and_then(|(status, spool)| Some((status, spool?)));
     if let (Some(packing), Some((status, spool))) = (&config.packing, &spool) {
         packing::start(

@@ -1,7 +1,7 @@
 //! The state of the hub, and the rules by which records change it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
 use ibnet::topology::Fabric;
@@ -12,6 +12,7 @@ use ibnet_record::Says;
 use serde::Serialize;
 use tokio::sync::watch;
 
+use crate::alerts::status::Alerts;
 use crate::archive::{Archive, status};
 use crate::clocks::Heard;
 use crate::events::{EventRow, Events, Filter};
@@ -109,6 +110,8 @@ pub(crate) struct Hub {
     pub(crate) packing: Option<Arc<status::Shared>>,
     /// Groups of hosts.
     pub(crate) groups: Groups,
+    /// The alerts.
+    alerts: Mutex<Alerts>,
 }
 
 /// A recording counts as read when this time has passed without new lines.
@@ -176,6 +179,7 @@ impl Hub {
             archive: None,
             packing: None,
             groups: Groups::default(),
+            alerts: Mutex::default(),
         }
     }
 
@@ -198,6 +202,11 @@ impl Hub {
 
     pub(crate) fn write(&self) -> RwLockWriteGuard<'_, State> {
         self.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Locks the alerts. They stay usable if a thread panics.
+    pub(crate) fn alerts(&self) -> MutexGuard<'_, Alerts> {
+        self.alerts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn frame(&self) -> Option<Arc<Frame>> {

@@ -15,13 +15,14 @@ use ibnet::http_limits::Visitor;
 
 use super::app::{App, CLIENTS};
 use super::server::Access;
-use super::{access, assets, groups, jobs, lists, live, values};
+use super::{access, alerts, assets, groups, jobs, lists, live, values};
 use crate::query::error::ApiError;
 use crate::state::Hub;
 
 /// Addresses of the API, without the prefix `/api/v1`.
 #[cfg(test)]
-pub(crate) const ADDRESSES: [&str; 18] = [
+pub(crate) const ADDRESSES: [&str; 19] = [
+    "/alerts",
     "/errors",
     "/events",
     "/group/{name}",
@@ -50,6 +51,7 @@ pub(crate) fn router(hub: Arc<Hub>, access: Access) -> Router {
 /// Returns all routes with this state.
 pub(super) fn router_of(app: App) -> Router {
     let api = Router::new()
+        .route("/alerts", get(alerts::list))
         .route("/errors", get(lists::errors))
         .route("/events", get(lists::events))
         .route("/group/{name}", get(groups::one))

@@ -1,0 +1,73 @@
+//! Alerts: conditions that need a person, and who is told about them.
+//!
+//! ```text
+//! records, events, samplers -> watch (what is true now) -> machine (pending, firing, resolved)
+//!     -> status (API and web page)
+//! ```
+//!
+//! | module | contents |
+//! |---|---|
+//! | [`conditions`] | the conditions, with their names, severities, hold times and limits |
+//! | [`settings`] | the table `[alerts]` of the configuration |
+//! | [`watch`] | finds the conditions that are true |
+//! | [`machine`] | the state machine, without I/O and without a clock |
+//! | [`status`] | what the API shows |
+
+use std::io;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use self::settings::Settings;
+use self::watch::Watch;
+use crate::ingest::Clock;
+use crate::state::{Hub, Now};
+use crate::threads::Threads;
+
+mod conditions;
+pub(crate) mod machine;
+pub(crate) mod settings;
+pub(crate) mod status;
+mod watch;
+
+/// Starts the thread that looks for conditions.
+pub(crate) fn start(
+    hub: Arc<Hub>,
+    settings: Settings,
+    clock: Clock,
+    threads: &Threads,
+) -> io::Result<()> {
+    let mut watch = Watch::default();
+    threads.start("alerts", move || {
+        loop {
+            look(&hub, &mut watch, clock.now(), &settings);
+            thread::sleep(Duration::from_nanos(watch::EVERY_NS));
+        }
+    })
+}
+
+/// Looks for conditions once, and changes the alerts.
+fn look(hub: &Hub, watch: &mut Watch, now: Now, settings: &Settings) {
+    let found = watch.look(hub, now, settings);
+    let mut alerts = hub.alerts();
+    match found {
+        Ok(found) => {
+            alerts.error = None;
+            alerts.looked_ns = now.wall_ns;
+            let known = |subject: &_| watch.knows(subject);
+            let at = (now.monotonic, now.wall_ns);
+            for alert in alerts.machine.step(at, found, known, settings) {
+                tracing::info!(alert = alert.id, state = ?alert.state, "an alert has changed");
+            }
+        }
+        Err(error) => {
+            // Only the first failure in a series is reported.
+            if alerts.error.replace(error.reason.clone()).is_none() {
+                tracing::warn!(error = ?error.reason, "cannot evaluate the records, so alerts do not change; trying again");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;
