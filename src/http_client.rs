@@ -1,5 +1,6 @@
 //! A client of HTTP servers, with TLS and authentication if necessary.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use tokio_rustls::rustls;
 use ureq::http::Uri;
 use ureq::http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
-use ureq::{Agent, Body, Error, Timeout, http};
+use ureq::{Agent, Error, Timeout};
 
 /// Max time for setting up a connection.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -54,12 +55,20 @@ pub struct ClientError {
 }
 
 /// A client of one server.
+#[derive(Clone)]
 pub struct Client {
     agent: Agent,
     /// The address without the user.
     url: String,
     authorization: Option<HeaderValue>,
     patience: Duration,
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The password must not get into a log.
+        f.debug_struct("Client").finish_non_exhaustive()
+    }
 }
 
 impl Client {
@@ -81,6 +90,9 @@ impl Client {
         };
         let user = authority.as_str().rsplit_once('@').map(|(user, _)| user);
         let authorization = match (user, &access.secret) {
+            (Some(pair), None) if pair.contains(':') => {
+                Some(format!("Basic {}", STANDARD.encode(pair)))
+            }
             (Some(user), secret) => {
                 let pair = format!("{user}:{}", secret.as_deref().unwrap_or_default());
                 Some(format!("Basic {}", STANDARD.encode(pair)))
@@ -134,14 +146,18 @@ impl Client {
         if let Some(authorization) = &self.authorization {
             request = request.header(AUTHORIZATION, authorization);
         }
-        self.read(request.call())
+        let failed = |error| self.failed(error);
+        let mut response = request.call().map_err(failed)?;
+        let body = response.body_mut().with_config().limit(MAX);
+        let body = body.read_to_vec().map_err(failed)?;
+        Ok((response.status().as_u16(), body))
     }
 
-    /// Posts JSON to the URL. Returns the status and the body.
+    /// Posts JSON to the URL. Returns the status; the body of the response is not read.
     ///
     /// # Errors
-    /// Returns an error if there is no whole response.
-    pub fn post(&self, json: &[u8]) -> Result<(u16, Vec<u8>), ClientError> {
+    /// Returns an error if there is no response.
+    pub fn post(&self, json: &[u8]) -> Result<u16, ClientError> {
         let mut request = self
             .agent
             .post(&self.url)
@@ -149,18 +165,8 @@ impl Client {
         if let Some(authorization) = &self.authorization {
             request = request.header(AUTHORIZATION, authorization);
         }
-        self.read(request.send(json))
-    }
-
-    fn read(
-        &self,
-        response: Result<http::Response<Body>, Error>,
-    ) -> Result<(u16, Vec<u8>), ClientError> {
-        let failed = |error| self.failed(error);
-        let mut response = response.map_err(failed)?;
-        let body = response.body_mut().with_config().limit(MAX);
-        let body = body.read_to_vec().map_err(failed)?;
-        Ok((response.status().as_u16(), body))
+        let response = request.send(json).map_err(|error| self.failed(error))?;
+        Ok(response.status().as_u16())
     }
 
     fn failed(&self, error: Error) -> ClientError {

@@ -56,6 +56,12 @@ const EXAMPLES: &[(&str, &str)] = &[
         "alerts.runbook",
         "\"https://wiki.example/ibnet/runbook.md\"",
     ),
+    ("alerts.alertmanager", "[\"http://localhost:9093\"]"),
+    ("alerts.watchdog", "true"),
+    ("alerts.webhook", "\"https://chat.example/hook\""),
+    ("alerts.command", "[\"/usr/local/bin/page\", \"--network\"]"),
+    ("alerts.beat", "\"https://beat.example/ping\""),
+    ("alerts.ca_file", "\"/etc/ibnet/ca.pem\""),
 ];
 
 /// The configuration as in the file. An empty string means "not set".
@@ -229,7 +235,7 @@ pub struct Packing {
 }
 
 /// A checked configuration.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, Debug)]
 pub struct Config {
     /// URLs of the inputs.
     pub inputs: Vec<String>,

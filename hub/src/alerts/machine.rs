@@ -145,7 +145,9 @@ impl Machine {
                 {
                     Phase::Firing
                 }
-                Phase::Firing if now.saturating_sub(alert.seen) >= settings.recovery => {
+                Phase::Firing
+                    if !is_found && now.saturating_sub(alert.seen) >= settings.recovery =>
+                {
                     alert.resolved_ns = Some(wall_ns);
                     Phase::Resolved
                 }

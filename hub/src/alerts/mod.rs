@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! records, events, samplers -> watch (what is true now) -> machine (pending, firing, resolved)
-//!     -> status (API and web page)
+//!     -> status (API and web page), receivers
 //! ```
 //!
 //! | module | contents |
@@ -11,6 +11,7 @@
 //! | [`settings`] | the table `[alerts]` of the configuration |
 //! | [`watch`] | finds the conditions that are true |
 //! | [`machine`] | the state machine, without I/O and without a clock |
+//! | [`receivers`], [`messages`] | who is told, and what |
 //! | [`status`] | what the API shows |
 
 use std::io;
@@ -18,6 +19,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use self::machine::Alert;
+use self::receivers::Receivers;
 use self::settings::Settings;
 use self::watch::Watch;
 use crate::ingest::Clock;
@@ -26,6 +29,8 @@ use crate::threads::Threads;
 
 mod conditions;
 pub(crate) mod machine;
+mod messages;
+mod receivers;
 pub(crate) mod settings;
 pub(crate) mod status;
 mod watch;
@@ -38,16 +43,22 @@ pub(crate) fn start(
     threads: &Threads,
 ) -> io::Result<()> {
     let mut watch = Watch::default();
+    let mut receivers = Receivers::start(&hub, &settings, threads)?;
     threads.start("alerts", move || {
         loop {
-            look(&hub, &mut watch, clock.now(), &settings);
+            let now = clock.now();
+            // If the look fails, no beat is sent, and Alertmanager resolves its alerts.
+            if let Some(changes) = look(&hub, &mut watch, now, &settings) {
+                receivers.tell(now, &changes);
+            }
             thread::sleep(Duration::from_nanos(watch::EVERY_NS));
         }
     })
 }
 
-/// Looks for conditions once, and changes the alerts.
-fn look(hub: &Hub, watch: &mut Watch, now: Now, settings: &Settings) {
+/// Looks for conditions once, and changes the alerts. Returns those that fire or are resolved
+/// since the last look, or `None` if the look failed.
+fn look(hub: &Hub, watch: &mut Watch, now: Now, settings: &Settings) -> Option<Vec<Alert>> {
     let found = watch.look(hub, now, settings);
     let mut alerts = hub.alerts();
     match found {
@@ -56,15 +67,18 @@ fn look(hub: &Hub, watch: &mut Watch, now: Now, settings: &Settings) {
             alerts.looked_ns = now.wall_ns;
             let known = |subject: &_| watch.knows(subject);
             let at = (now.monotonic, now.wall_ns);
-            for alert in alerts.machine.step(at, found, known, settings) {
+            let changes = alerts.machine.step(at, found, known, settings);
+            for alert in &changes {
                 tracing::info!(alert = alert.id, state = ?alert.state, "an alert has changed");
             }
+            Some(changes)
         }
         Err(error) => {
             // Only the first failure in a series is reported.
             if alerts.error.replace(error.reason.clone()).is_none() {
                 tracing::warn!(error = ?error.reason, "cannot evaluate the records, so alerts do not change; trying again");
             }
+            None
         }
     }
 }

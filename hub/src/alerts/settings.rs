@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use ibnet::http_client::{Access, Client, Fault, without_user};
 use serde::{Deserialize, Serialize};
 
 use super::conditions::{self, Condition};
@@ -22,6 +23,18 @@ pub struct Raw {
     pub recovery: String,
     /// Address of the runbook.
     pub runbook: String,
+    /// URLs of Alertmanagers.
+    pub alertmanager: Vec<String>,
+    /// Whether Alertmanager also gets an alert that always fires.
+    pub watchdog: bool,
+    /// URL that gets each change of state.
+    pub webhook: String,
+    /// Program and arguments that get each change of state.
+    pub command: Vec<String>,
+    /// URL that gets a request each minute.
+    pub beat: String,
+    /// PEM file with the certificates to trust.
+    pub ca_file: String,
 }
 
 impl Default for Raw {
@@ -32,12 +45,18 @@ impl Default for Raw {
             limits: Vec::new(),
             recovery: "1m".to_owned(),
             runbook: "file:///usr/share/doc/ibnet/docs/runbook.md".to_owned(),
+            alertmanager: Vec::new(),
+            watchdog: false,
+            webhook: String::new(),
+            command: Vec::new(),
+            beat: String::new(),
+            ca_file: String::new(),
         }
     }
 }
 
 /// The checked table.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Settings {
     /// Names of conditions that are not watched.
     pub(crate) off: BTreeSet<&'static str>,
@@ -49,6 +68,23 @@ pub struct Settings {
     pub(crate) recovery: Duration,
     /// Address of the runbook.
     runbook: String,
+    /// Who is told.
+    pub(crate) targets: Vec<Target>,
+    /// Whether Alertmanager also gets an alert that always fires.
+    pub(crate) watchdog: bool,
+}
+
+/// Who is told about alerts.
+#[derive(Clone, Debug)]
+pub(crate) enum Target {
+    /// An Alertmanager, which gets all alerts each minute.
+    Alertmanager(Client),
+    /// A URL that gets each change of state.
+    Webhook(Client),
+    /// A program with its arguments that gets each change of state.
+    Command(Vec<String>),
+    /// A URL that gets a request each minute, as long as the hub looks for conditions.
+    Beat(Client),
 }
 
 /// A value that is not valid.
@@ -61,6 +97,9 @@ pub struct Wrong {
     /// Description of valid values.
     pub expected: &'static str,
 }
+
+/// Max time of a request to a receiver.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Largest hold and recovery time.
 const DAY: Duration = Duration::from_secs(86_400);
@@ -111,7 +150,47 @@ impl Raw {
                 expected: "a duration up to 1day, such as 1m",
             })?,
             runbook: self.runbook.clone(),
+            targets: self.targets()?,
+            watchdog: self.watchdog,
         })
+    }
+
+    fn targets(&self) -> Result<Vec<Target>, Wrong> {
+        let access = Access {
+            secret: None,
+            ca_file: (!self.ca_file.is_empty()).then(|| self.ca_file.clone().into()),
+        };
+        let client = |key, url: &str, path: &str| {
+            let url = format!("{}{path}", url.trim_end_matches('/'));
+            Client::new(&url, &access, PATIENCE).map_err(|error| match error.fault {
+                Fault::Authority => Wrong {
+                    key: "alerts.ca_file",
+                    found: self.ca_file.clone(),
+                    expected: "a PEM file with certificates that the user of the hub can read",
+                },
+                _ => Wrong {
+                    key,
+                    found: without_user(&url),
+                    expected: "a URL such as https://host:9093",
+                },
+            })
+        };
+        let mut targets = Vec::new();
+        for url in &self.alertmanager {
+            let made = client("alerts.alertmanager", url, "/api/v2/alerts")?;
+            targets.push(Target::Alertmanager(made));
+        }
+        let is_set = |text: &&String| !text.is_empty();
+        if let Some(url) = Some(&self.webhook).filter(is_set) {
+            targets.push(Target::Webhook(client("alerts.webhook", url, "")?));
+        }
+        if !self.command.is_empty() {
+            targets.push(Target::Command(self.command.clone()));
+        }
+        if let Some(url) = Some(&self.beat).filter(is_set) {
+            targets.push(Target::Beat(client("alerts.beat", url, "")?));
+        }
+        Ok(targets)
     }
 }
 

@@ -2,6 +2,9 @@
 
 use ibnet_record::types::Guid;
 
+mod found;
+mod told;
+
 use super::conditions::{HCA_DEAD, SAMPLER_DOWN};
 use super::machine::{Alert, Finding, Machine, Phase, Subject};
 use super::settings::Raw;
@@ -178,9 +181,9 @@ impl Watched {
         }
     }
 
-    pub(crate) fn look(&mut self, now: Now) {
+    pub(crate) fn look(&mut self, now: Now) -> Vec<Alert> {
         self.hub.tick(now);
-        look(&self.hub, &mut self.watch, now, &self.settings);
+        look(&self.hub, &mut self.watch, now, &self.settings).expect("a look")
     }
 
     /// Returns the identities and states of all alerts.

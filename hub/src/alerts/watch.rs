@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use ibnet_analysis::devices::DeviceFault;
 use ibnet_analysis::errors::{LinkFault, Thresholds};
@@ -39,6 +40,9 @@ const SM_CHANGE_NS: u64 = 600 * SECOND_NS;
 const SAMPLER_NS: u64 = 300 * SECOND_NS;
 const MISSED_SHARE: f64 = 0.01;
 
+/// Time after which the thread that reads the records no longer works.
+const STUCK: Duration = Duration::from_secs(60);
+
 /// Max number of counters with errors in the last hour. There must be a limit because an input can
 /// invent ports.
 const MAX_COUNTERS: usize = 50_000;
@@ -68,6 +72,11 @@ impl Watch {
         now: Now,
         settings: &Settings,
     ) -> Result<Vec<Finding>, ApiError> {
+        if now.monotonic.saturating_sub(hub.read().now) > STUCK {
+            return Err(ApiError::failed(
+                "the thread that reads the records does not work",
+            ));
+        }
         self.evaluate(hub, settings)?;
         let topology = Arc::clone(&hub.read().topology);
         let mut all = self.found.clone();

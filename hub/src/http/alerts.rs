@@ -8,6 +8,7 @@ use super::answer::Answer;
 use super::app::{Answered, App};
 use super::params::Params;
 use crate::alerts::machine::{Alert, Phase};
+use crate::alerts::status::ReceiverState;
 
 #[derive(Serialize)]
 struct Alerts {
@@ -20,6 +21,7 @@ struct Alerts {
     /// Number of firing alerts.
     firing: usize,
     rows: Vec<Alert>,
+    receivers: Vec<ReceiverState>,
 }
 
 pub(crate) async fn list(
@@ -37,6 +39,7 @@ pub(crate) async fn list(
             left_out: alerts.machine.left_out,
             firing: rows.iter().filter(|row| row.state == Phase::Firing).count(),
             rows,
+            receivers: alerts.receivers.clone(),
         }
     };
     Ok(Answer::json(&answer)?.respond(&headers))

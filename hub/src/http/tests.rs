@@ -12,6 +12,7 @@ use tower::ServiceExt;
 
 use super::routes::{ADDRESSES, router};
 use super::server::Access;
+use crate::alerts::status::ReceiverState;
 use crate::alerts::tests::{Watched, settings as settings_of_alerts};
 use crate::query::tests::{add_jobs, hub, lines};
 use crate::state::{Hub, Now};
@@ -79,6 +80,7 @@ fn filled() -> Arc<Hub> {
         ..now
     };
     Watched::new(Arc::clone(&hub), settings).look(now);
+    hub.alerts().receivers.push(ReceiverState::default());
     hub
 }
 
