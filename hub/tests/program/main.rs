@@ -18,6 +18,7 @@ mod archive;
 mod hub;
 #[cfg(feature = "nats")]
 mod with_nats;
+mod with_tools;
 
 fn number(octets: &[u8], at: usize, length: usize) -> u64 {
     octets[at..at + length]
