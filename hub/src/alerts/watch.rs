@@ -227,7 +227,7 @@ impl Watch {
                     let node = found.ports().get(key).map_or("", |port| &port.node);
                     let port = PortName::new(node, *key);
                     let summary = format!(
-                        "{}: {counter} increased by {sum} within an hour",
+                        "{counter} increased by {sum} within an hour at {}",
                         of_port(&port)
                     );
                     self.found.push(at_port(condition, &port, summary));

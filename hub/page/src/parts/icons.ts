@@ -21,6 +21,7 @@ const PATHS: Record<string, string> = {
   forward: "M6 4l8 6-8 6zM15.500 4v12",
   theme: "M10 3a7 7 0 1 0 0 14zM10 3a7 7 0 0 1 0 14",
   search: "M8.500 3a5.500 5.500 0 1 1 0 11 5.500 5.500 0 0 1 0-11zM13 13l4 4",
+  alerts: "M4.500 14.500h11l-1.500-2V8.500a4 4 0 0 0-8 0v4zM8.500 17h3M10 3v1.500",
   alert: "M10 3 18 17H2zM10 8v4M10 14.300v.400",
   ok: "M4 10.500l4 4 8-9",
   down: "M4 4l12 12M16 4 4 16",
