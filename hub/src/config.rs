@@ -62,6 +62,8 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("alerts.command", "[\"/usr/local/bin/page\", \"--network\"]"),
     ("alerts.beat", "\"https://beat.example/ping\""),
     ("alerts.ca_file", "\"/etc/ibnet/ca.pem\""),
+    ("alerts.marks", "\"/var/lib/ibnet/marks.json\""),
+    ("users.tokens_file", "\"/etc/ibnet/hub.tokens\""),
 ];
 
 /// The configuration as in the file. An empty string means "not set".
@@ -116,6 +118,16 @@ pub struct Raw {
     pub simulated: Simulated,
     /// Alerts.
     pub alerts: settings::Raw,
+    /// Users who may mark alerts.
+    pub users: RawUsers,
+}
+
+/// The table `[users]`.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RawUsers {
+    /// Path of a file with the names and tokens of users.
+    pub tokens_file: String,
 }
 
 impl Default for Raw {
@@ -152,6 +164,7 @@ impl Default for Raw {
                 ..Simulated::default()
             },
             alerts: settings::Raw::default(),
+            users: RawUsers::default(),
         }
     }
 }
@@ -267,6 +280,8 @@ pub struct Config {
     pub simulate: Option<(PathBuf, Simulated)>,
     /// Alerts.
     pub alerts: Settings,
+    /// File with the names and tokens of users who may mark alerts.
+    pub tokens_file: Option<PathBuf>,
 }
 
 impl Raw {
@@ -332,6 +347,7 @@ impl Raw {
             hide_users: self.hide_users,
             groups: self.groups()?,
             simulate: simulate.map(|net| (net, self.simulated.clone())),
+            tokens_file: path(&self.users.tokens_file),
             alerts: self.alerts.check().map_err(
                 |Wrong {
                      key,
@@ -490,7 +506,7 @@ mod tests {
         );
         let keys = |table: &toml::Table| table.keys().cloned().collect::<Vec<_>>();
         assert_eq!(keys(&example), keys(&defaults));
-        for table in ["simulated", "alerts"] {
+        for table in ["simulated", "alerts", "users"] {
             let keys = |all: &toml::Table| all[table].as_table().map(keys);
             assert_eq!(keys(&example), keys(&defaults), "{table}");
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ibnet::cli::Signals;
-use ibnet::metrics::Secrets;
+use ibnet::metrics::{Secrets, Users};
 use ibnet::topology::net_file;
 use ibnet_analysis::groups::Groups;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -54,6 +54,12 @@ pub fn run(config: &Config, ready: impl FnOnce(&str)) -> Result<(), HubError> {
     };
     let secrets =
         Secrets::read(&config.access).map_err(|error| HubError::Secrets(Box::new(error)))?;
+    let users = config
+        .tokens_file
+        .as_deref()
+        .map(|path| Users::new("users.", path))
+        .transpose()
+        .map_err(|error| HubError::Secrets(Box::new(error)))?;
     let scheme = if secrets.tls().is_some() {
         "https"
     } else {
@@ -82,7 +88,8 @@ pub fn run(config: &Config, ready: impl FnOnce(&str)) -> Result<(), HubError> {
     let hub = Hub::new(config.fabric.clone(), simulated.is_some(), limits, &names)
         .with_archive(config.archive.clone().map(Archive::new))
         .with_packing(spool.as_ref().map(|(status, _)| Arc::clone(status)))
-        .with_groups(groups);
+        .with_groups(groups)
+        .with_users(users);
     let hub = Arc::new(hub);
     if let Some(net) = &config.net {
         hub.write().add_fabric(&net_file::read(net)?.fabric);

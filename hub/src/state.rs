@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
+use ibnet::metrics::Users;
 use ibnet::topology::Fabric;
 use ibnet_analysis::groups::Groups;
 use ibnet_analysis::ports::PortKey;
@@ -110,6 +111,8 @@ pub(crate) struct Hub {
     pub(crate) packing: Option<Arc<status::Shared>>,
     /// Groups of hosts.
     pub(crate) groups: Groups,
+    /// Users who may mark alerts. Without it, the API changes nothing.
+    pub(crate) users: Option<Users>,
     /// The alerts.
     alerts: Mutex<Alerts>,
 }
@@ -179,6 +182,7 @@ impl Hub {
             archive: None,
             packing: None,
             groups: Groups::default(),
+            users: None,
             alerts: Mutex::default(),
         }
     }
@@ -189,6 +193,10 @@ impl Hub {
 
     pub(crate) fn with_packing(self, packing: Option<Arc<status::Shared>>) -> Self {
         Self { packing, ..self }
+    }
+
+    pub(crate) fn with_users(self, users: Option<Users>) -> Self {
+        Self { users, ..self }
     }
 
     pub(crate) fn with_groups(self, groups: Groups) -> Self {

@@ -215,6 +215,7 @@ function alerts() {
     node: null,
     ...subject,
     summary,
+    mark: null,
     runbook: `https://wiki.example/runbook.md#${alert.toLowerCase()}`,
     since_ns: (lastSlot() - 300) * INTERVAL,
     resolved_ns: state === "resolved" ? (lastSlot() - 60) * INTERVAL : null,
@@ -236,6 +237,7 @@ function alerts() {
     error: null,
     left_out: 0,
     firing: 1,
+    markable: true,
     rows,
     receivers: [{ receiver: "alertmanager http://localhost:9093", ...receiver }],
   };

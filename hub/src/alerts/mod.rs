@@ -11,15 +11,18 @@
 //! | [`settings`] | the table `[alerts]` of the configuration |
 //! | [`watch`] | finds the conditions that are true |
 //! | [`machine`] | the state machine, without I/O and without a clock |
+//! | [`marks`] | who has seen or silenced an alert |
 //! | [`receivers`], [`messages`] | who is told, and what |
 //! | [`status`] | what the API shows |
 
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use self::machine::Alert;
+use self::machine::{Alert, Phase};
+use self::marks::Marks;
 use self::receivers::Receivers;
 use self::settings::Settings;
 use self::watch::Watch;
@@ -29,6 +32,7 @@ use crate::threads::Threads;
 
 mod conditions;
 pub(crate) mod machine;
+pub(crate) mod marks;
 mod messages;
 mod receivers;
 pub(crate) mod settings;
@@ -42,6 +46,7 @@ pub(crate) fn start(
     clock: Clock,
     threads: &Threads,
 ) -> io::Result<()> {
+    hub.alerts().marks = Marks::load(settings.marks.clone());
     let mut watch = Watch::default();
     let mut receivers = Receivers::start(&hub, &settings, threads)?;
     threads.start("alerts", move || {
@@ -50,6 +55,10 @@ pub(crate) fn start(
             // If the look fails, no beat is sent, and Alertmanager resolves its alerts.
             if let Some(changes) = look(&hub, &mut watch, now, &settings) {
                 receivers.tell(now, &changes);
+            }
+            let change = hub.alerts().marks.take_change();
+            if let Some((path, content)) = change {
+                marks::write(&path, &content);
             }
             thread::sleep(Duration::from_nanos(watch::EVERY_NS));
         }
@@ -67,10 +76,20 @@ fn look(hub: &Hub, watch: &mut Watch, now: Now, settings: &Settings) -> Option<V
             alerts.looked_ns = now.wall_ns;
             let known = |subject: &_| watch.knows(subject);
             let at = (now.monotonic, now.wall_ns);
-            let changes = alerts.machine.step(at, found, known, settings);
+            let mut changes = alerts.machine.step(at, found, known, settings);
+            let ended = alerts.marks.expire(now.wall_ns);
+            // Who was not told that an alert fires is told when the silence ends.
+            let late = alerts
+                .machine
+                .alerts()
+                .filter(|alert| alert.state == Phase::Firing && ended.contains(&alert.id));
+            let known: BTreeSet<String> = changes.iter().map(|alert| alert.id.clone()).collect();
+            changes.extend(late.filter(|alert| !known.contains(&alert.id)).cloned());
             for alert in &changes {
                 tracing::info!(alert = alert.id, state = ?alert.state, "an alert has changed");
             }
+            let marks = &alerts.marks;
+            changes.retain(|alert| alert.state != Phase::Firing || !marks.is_silent(&alert.id));
             Some(changes)
         }
         Err(error) => {

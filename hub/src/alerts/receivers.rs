@@ -120,7 +120,8 @@ impl Receivers {
         if !changes.is_empty() || is_due(self.told) {
             let message: Arc<[u8]> = {
                 let alerts = self.hub.alerts();
-                let told = alerts.machine.alerts();
+                let all = alerts.machine.alerts();
+                let told = all.filter(|alert| !alerts.marks.is_silent(&alert.id));
                 messages::alertmanager(fabric, told, now.wall_ns, self.has_watchdog).into()
             };
             self.send(|queue| !queue.gets_changes && !queue.is_beat, &message);

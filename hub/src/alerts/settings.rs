@@ -2,6 +2,7 @@
 //! [`Settings`] the checked ones.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use ibnet::http_client::{Access, Client, Fault, without_user};
@@ -35,6 +36,8 @@ pub struct Raw {
     pub beat: String,
     /// PEM file with the certificates to trust.
     pub ca_file: String,
+    /// File in which marks are kept.
+    pub marks: String,
 }
 
 impl Default for Raw {
@@ -51,6 +54,7 @@ impl Default for Raw {
             command: Vec::new(),
             beat: String::new(),
             ca_file: String::new(),
+            marks: String::new(),
         }
     }
 }
@@ -72,6 +76,8 @@ pub struct Settings {
     pub(crate) targets: Vec<Target>,
     /// Whether Alertmanager also gets an alert that always fires.
     pub(crate) watchdog: bool,
+    /// File in which marks are kept.
+    pub(crate) marks: Option<PathBuf>,
 }
 
 /// Who is told about alerts.
@@ -152,6 +158,7 @@ impl Raw {
             runbook: self.runbook.clone(),
             targets: self.targets()?,
             watchdog: self.watchdog,
+            marks: (!self.marks.is_empty()).then(|| self.marks.clone().into()),
         })
     }
 

@@ -3,11 +3,13 @@
 use serde::Serialize;
 
 use super::machine::Machine;
+use super::marks::Marks;
 
 /// The alerts of the hub.
 #[derive(Debug, Default)]
 pub(crate) struct Alerts {
     pub(crate) machine: Machine,
+    pub(crate) marks: Marks,
     /// Time of the last successful look, in nanoseconds since 1970. 0 before the first one.
     pub(crate) looked_ns: u64,
     /// Why the last look failed.

@@ -7,6 +7,7 @@ mod told;
 
 use super::conditions::{HCA_DEAD, SAMPLER_DOWN};
 use super::machine::{Alert, Finding, Machine, Phase, Subject};
+use super::marks::Mark;
 use super::settings::Raw;
 use super::*;
 use crate::state::tests as state;
@@ -223,4 +224,45 @@ fn sampler_that_sends_no_records_is_down_until_it_is_back() {
             (300, vec![(id, Phase::Resolved)]),
         ]
     );
+}
+
+#[test]
+fn silenced_alert_is_told_when_the_silence_ends() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("marks.json");
+    let hub = Arc::new(state::new(state::LIMITS));
+    hub.alerts().marks = Marks::load(Some(path.clone()));
+    let hold = settings(|raw| raw.hold = vec!["IbnetSamplerDown=0s".to_owned()]);
+    let mut watched = Watched::new(Arc::clone(&hub), hold);
+    let start = state::START;
+    state::add(&hub, start, &state::slot("s1", 1, start));
+    let id = "IbnetSamplerDown/s1 x/1";
+    let mark = |until: u64, silent| Mark {
+        by: "ada".to_owned(),
+        why: "maintenance".to_owned(),
+        silent,
+        at_ns: start * SECOND,
+        until_ns: until * SECOND,
+    };
+    assert!(hub.alerts().marks.set(id, mark(start + 60, true)));
+    let mut look = |second: u64| watched.look(state::at(start + second)).len();
+    // It fires, and nobody is told.
+    assert_eq!([look(10), look(20), look(59)], [0, 0, 0]);
+    assert_eq!([look(60), look(70)], [1, 0], "the end of the silence");
+    // A mark that is no silence changes nothing.
+    hub.alerts().marks.set(id, mark(start + 80, false));
+    assert_eq!([look(75), look(85)], [0, 0]);
+    // A silence that a user removes ends at the next look.
+    hub.alerts().marks.set(id, mark(start + 600, true));
+    hub.alerts().marks.set(id, mark(0, true));
+    assert!(hub.alerts().marks.get(id).is_none());
+    assert_eq!([look(95), look(105)], [1, 0]);
+    // The file has the marks of the next start. A damaged one silences nothing.
+    hub.alerts().marks.set(id, mark(start + 600, true));
+    let (path, content) = hub.alerts().marks.take_change().expect("a change");
+    marks::write(&path, &content);
+    assert!(hub.alerts().marks.take_change().is_none());
+    assert!(Marks::load(Some(path.clone())).is_silent(id));
+    std::fs::write(&path, "{").expect("written");
+    assert!(!Marks::load(Some(path)).is_silent(id));
 }

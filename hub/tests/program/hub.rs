@@ -99,6 +99,16 @@ impl Hub {
         exchange(&self.address, &request).unwrap()
     }
 
+    /// Posts JSON. Returns status and content of the answer.
+    pub(super) fn post(&self, path: &str, headers: &str, body: &str) -> (u16, String) {
+        let request = format!(
+            "POST /api/v1/{path} HTTP/1.1\r\nHost: {}\r\n{headers}Content-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+            self.address,
+            body.len()
+        );
+        exchange(&self.address, &request).unwrap()
+    }
+
     pub(super) fn get(&self, path: &str) -> Value {
         let (status, body) = self.request(&format!("/api/v1/{path}"), "");
         assert_eq!(status, 200, "{path}: {body}");

@@ -58,6 +58,7 @@ export type Port = PortRecord & {
 
 export interface Schemas {
   Alert: Alert;
+  AlertMark: AlertMark;
   Alerts: Alerts;
   CounterValue: CounterValue;
   Error: Error;
@@ -128,6 +129,23 @@ export interface Alert {
    * Address of the section of the runbook
    */
   runbook: string;
+  /**
+   * Who has seen or silenced the alert
+   */
+  mark: AlertMark | null;
+}
+export interface AlertMark {
+  /**
+   * Name of the user
+   */
+  by: string;
+  why: string;
+  /**
+   * Whether receivers are not told that the alert fires
+   */
+  silent: boolean;
+  at_ns: number;
+  until_ns: number;
 }
 export interface Alerts {
   /**
@@ -143,9 +161,13 @@ export interface Alerts {
    */
   left_out: number;
   /**
-   * Number of firing alerts
+   * Number of firing alerts that are not silenced
    */
   firing: number;
+  /**
+   * Whether users may mark alerts
+   */
+  markable: boolean;
   rows: Alert[];
   receivers: Receiver[];
 }

@@ -1,6 +1,6 @@
 //! The alerts of the hub. They are of now, whatever time the page shows.
 
-import { ApiError, getJson } from "../contract/api";
+import { ApiError, getJson, postJson } from "../contract/api";
 import type { AlertRow, Alerts } from "../contract/types";
 
 /** Time between two requests, in milliseconds: the hub looks for conditions as often. */
@@ -31,7 +31,14 @@ export class AlertWatch {
     this.changed();
   }
 
-  /** Number of firing alerts. */
+  /** Marks an alert until a time in nanoseconds since 1970; 0 removes the mark. */
+  async mark(token: string, id: string, why: string, silent: boolean, until: number) {
+    const body = { id, why, silent, until_ns: until };
+    this.answer = await postJson<Alerts>("alerts/mark", token, body);
+    this.changed();
+  }
+
+  /** Number of firing alerts that are not silenced. */
   get firing(): number {
     return this.answer?.firing ?? 0;
   }

@@ -8,6 +8,7 @@ import { count, dateTime } from "../model/units";
 import { h, setText } from "../parts/dom";
 import { type Column, linkCell, Table } from "../parts/table";
 import type { View } from "../parts/view";
+import { AlertForm, markText } from "./alertform";
 import { faultHref } from "./faults";
 
 const STATES: readonly AlertRow["state"][] = ["firing", "pending", "resolved"];
@@ -27,7 +28,7 @@ function columns(app: App): Column<AlertRow>[] {
       value: rank,
       draw: (cell, row) => {
         setText(cell, row.state);
-        cell.classList.toggle("alert-text", row.state === "firing");
+        cell.classList.toggle("alert-text", row.state === "firing" && !row.mark?.silent);
       },
     },
     {
@@ -89,6 +90,18 @@ function columns(app: App): Column<AlertRow>[] {
       value: (row) => row.since_ns,
       text: (row) => dateTime(row.since_ns / 1e6),
     },
+    {
+      id: "mark",
+      title: "Mark",
+      hint: "Who has seen or silenced the alert. A click on a row marks it, if the hub has users",
+      width: "minmax(90px, 0.9fr)",
+      value: (row) => row.mark?.by ?? "",
+      draw: (cell, row) => {
+        const text = markText(row);
+        setText(cell, text);
+        cell.title = text;
+      },
+    },
   ];
 }
 
@@ -99,10 +112,12 @@ function receiverText({ receiver, sent, dropped, error }: Receiver): string {
 }
 
 export function makeAlerts(app: App, _topology: Topology): View {
+  const form = new AlertForm(app);
   const table = new Table<AlertRow>({
     label: "Alerts",
     columns: columns(app),
     key: (row) => row.id,
+    open: (row) => app.alerts.answer?.markable === true && form.show(row),
     sort: "state",
     descending: false,
     empty: "Waiting for the hub…",
@@ -115,6 +130,7 @@ export function makeAlerts(app: App, _topology: Topology): View {
       { class: "fill" },
       h("div", { class: "toolbar" }, h("h1", {}, "Alerts"), note),
       table.element,
+      form.element,
       receivers,
     ),
     update() {
