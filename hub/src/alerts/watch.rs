@@ -316,7 +316,9 @@ impl Watch {
             totals.pop_front();
         }
         let first = totals.front().copied().unwrap_or_default();
-        let (missed, lost) = (sampler.slots_missed - first.1, sampler.lines_lost - first.2);
+        // Entries of roles that the hub does not know can share a title.
+        let missed = sampler.slots_missed.saturating_sub(first.1);
+        let lost = sampler.lines_lost.saturating_sub(first.2);
         let slots = SAMPLER_NS / sampler.interval_ns.max(1);
         if missed as f64 > MISSED_SHARE * slots as f64 {
             add(

@@ -20,8 +20,13 @@ const TOKEN = "ibnet-token";
 export class AlertForm {
   private readonly title = h("b", {});
   private readonly note = h("span", { class: "muted", role: "status" });
-  private readonly why = h("input", { placeholder: "Reason", "aria-label": "Reason" });
+  private readonly why = h("input", {
+    class: "field",
+    placeholder: "Reason",
+    "aria-label": "Reason",
+  });
   private readonly token = h("input", {
+    class: "field",
     type: "password",
     placeholder: "Your token",
     "aria-label": "Your token",
@@ -38,10 +43,14 @@ export class AlertForm {
   constructor(private readonly app: App) {
     this.token.value = sessionStorage.getItem(TOKEN) ?? "";
     const button = (text: string, silent: boolean, ends: boolean) =>
-      h("button", { type: "button", on: { click: () => void this.mark(silent, ends) } }, text);
+      h(
+        "button",
+        { type: "button", class: "action", on: { click: () => void this.mark(silent, ends) } },
+        text,
+      );
     this.element = h(
       "div",
-      { class: "toolbar alert-form", hidden: true },
+      { class: "toolbar marking", hidden: true },
       this.title,
       this.why,
       this.hours,
