@@ -6,7 +6,6 @@
 //! alert keeps its state for [`REMEMBERED`].
 
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 use std::time::Duration;
 
 use ibnet_record::types::{Guid, PortNum};
@@ -168,29 +167,28 @@ impl Machine {
             summary,
         } = finding;
         let is_full = self.alerts.len() >= MAX;
-        match self.alerts.entry((condition.name, subject)) {
-            Entry::Occupied(mut known) if known.get().state != Phase::Resolved => {
-                let known = known.get_mut();
+        let key = (condition.name, subject);
+        match self.alerts.get_mut(&key) {
+            Some(known) if known.state != Phase::Resolved => {
                 (known.seen, known.node, known.summary) = (now, node, summary);
             }
-            Entry::Vacant(_) if is_full => self.left_out += 1,
-            entry => {
-                let subject = &entry.key().1;
+            None if is_full => self.left_out += 1,
+            _ => {
                 let alert = Alert {
-                    id: subject.id(condition.name),
+                    id: key.1.id(condition.name),
                     condition,
                     state: Phase::Pending,
-                    subject: subject.clone(),
+                    subject: key.1.clone(),
                     node,
                     summary,
+                    runbook: settings.runbook(condition),
                     since_ns: wall_ns,
                     resolved_ns: None,
-                    runbook: settings.runbook(condition),
                     entered: now,
                     seen: now,
                     known: now,
                 };
-                entry.insert_entry(alert);
+                self.alerts.insert(key, alert);
             }
         }
     }

@@ -176,7 +176,7 @@ fn note(hub: &Hub, place: usize, error: Option<String>, is_dropped: bool) {
             tracing::warn!(%receiver, ?error, "cannot tell a receiver about alerts; trying again");
         }
         (None, Some(_)) => {
-            tracing::info!(%receiver, "the receiver of alerts accepts messages again")
+            tracing::info!(%receiver, "the receiver of alerts accepts messages again");
         }
         _ => {}
     }

@@ -207,7 +207,7 @@ impl Settings {
         self.hold
             .get(condition.name)
             .copied()
-            .unwrap_or(Duration::from_secs(condition.hold_s))
+            .unwrap_or_else(|| Duration::from_secs(condition.hold_s))
     }
 
     /// Returns the address of the section of a condition.
