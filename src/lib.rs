@@ -28,6 +28,7 @@
 //! | `verify` | compares the results of ibnet with those of libibmad on the devices of a site |
 //! | [`output`] | the destinations of records: files, sockets, NATS |
 //! | [`distribution`] | plans in the key-value store of a NATS server |
+//! | `http_client` | a client of HTTP servers, of the viewer and the hub |
 //! | [`http_limits`] | limits of the connections of an HTTP server |
 //! | [`metrics`] | the results of the last interval as Prometheus metrics over HTTP |
 //! | [`cost`] | the cost of a sampler: queries, time of a sweep, size of the records |
@@ -44,6 +45,8 @@ pub mod config;
 pub mod cost;
 pub mod distribution;
 pub mod drawing;
+#[cfg(feature = "client")]
+pub mod http_client;
 pub mod http_limits;
 pub mod mad;
 pub mod metrics;

@@ -64,6 +64,7 @@ const RULES: &[Rule] = &[
     // Strict reading, and the tables and columns that are made from the fields.
     rule("record", &["record"], &[]),
     rule("time", &[], &[]),
+    rule("http_client", &[], &[]),
     rule("http_limits", &[], &[]),
     rule("topology", &["record::limits", "record::types"], &[]),
     rule("drawing", &["record::types"], &[]),

@@ -16,6 +16,8 @@ use ibnet_store::retain::Keep;
 use miette::Diagnostic;
 use serde::{Deserialize, Serialize};
 
+use crate::alerts::settings::{self, Settings, Wrong};
+
 /// The keys of `ibnet-hub.toml`.
 static KEYS: Keys = Keys {
     file: "ibnet-hub.toml.example",
@@ -46,6 +48,22 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("hide_users", "true"),
     ("groups", "[\"storage=oss*,mds*\"]"),
     ("simulate", "\"fabric.p\""),
+    ("alerts.off", "[\"InfinibandRelayErrors\"]"),
+    ("alerts.hold", "[\"InfinibandHcaDead=10m\"]"),
+    ("alerts.limits", "[\"InfinibandSymbolErrors=100\"]"),
+    ("alerts.recovery", "\"1m\""),
+    (
+        "alerts.runbook",
+        "\"https://wiki.example/ibnet/runbook.md\"",
+    ),
+    ("alerts.alertmanager", "[\"http://localhost:9093\"]"),
+    ("alerts.watchdog", "true"),
+    ("alerts.webhook", "\"https://chat.example/hook\""),
+    ("alerts.command", "[\"/usr/local/bin/page\", \"--network\"]"),
+    ("alerts.beat", "\"https://beat.example/ping\""),
+    ("alerts.ca_file", "\"/etc/ibnet/ca.pem\""),
+    ("alerts.marks", "\"/var/lib/ibnet/marks.json\""),
+    ("users.tokens_file", "\"/etc/ibnet/hub.tokens\""),
 ];
 
 /// The configuration as in the file. An empty string means "not set".
@@ -98,6 +116,18 @@ pub struct Raw {
     pub simulate: String,
     /// Behaviour of the simulated fabric.
     pub simulated: Simulated,
+    /// Alerts.
+    pub alerts: settings::Raw,
+    /// Users who may mark alerts.
+    pub users: RawUsers,
+}
+
+/// The table `[users]`.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RawUsers {
+    /// Path of a file with the names and tokens of users.
+    pub tokens_file: String,
 }
 
 impl Default for Raw {
@@ -133,6 +163,8 @@ impl Default for Raw {
                 wide_counters: "all".to_owned(),
                 ..Simulated::default()
             },
+            alerts: settings::Raw::default(),
+            users: RawUsers::default(),
         }
     }
 }
@@ -216,7 +248,7 @@ pub struct Packing {
 }
 
 /// A checked configuration.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, Debug)]
 pub struct Config {
     /// URLs of the inputs.
     pub inputs: Vec<String>,
@@ -246,6 +278,10 @@ pub struct Config {
     pub groups: Groups,
     /// Net file of a simulated fabric, and its behaviour.
     pub simulate: Option<(PathBuf, Simulated)>,
+    /// Alerts.
+    pub alerts: Settings,
+    /// File with the names and tokens of users who may mark alerts.
+    pub tokens_file: Option<PathBuf>,
 }
 
 impl Raw {
@@ -311,6 +347,18 @@ impl Raw {
             hide_users: self.hide_users,
             groups: self.groups()?,
             simulate: simulate.map(|net| (net, self.simulated.clone())),
+            tokens_file: path(&self.users.tokens_file),
+            alerts: self.alerts.check().map_err(
+                |Wrong {
+                     key,
+                     found,
+                     expected,
+                 }| ConfigError::Value {
+                    key,
+                    found,
+                    expected,
+                },
+            )?,
         })
     }
 
@@ -436,6 +484,8 @@ fn size(key: &'static str, text: &str) -> Result<usize, ConfigError> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     const EXAMPLE: &str = include_str!("../../ibnet-hub.toml.example");
@@ -456,10 +506,10 @@ mod tests {
         );
         let keys = |table: &toml::Table| table.keys().cloned().collect::<Vec<_>>();
         assert_eq!(keys(&example), keys(&defaults));
-        assert_eq!(
-            example["simulated"].as_table().map(keys),
-            defaults["simulated"].as_table().map(keys)
-        );
+        for table in ["simulated", "alerts", "users"] {
+            let keys = |all: &toml::Table| all[table].as_table().map(keys);
+            assert_eq!(keys(&example), keys(&defaults), "{table}");
+        }
     }
 
     #[test]
@@ -516,6 +566,30 @@ mod tests {
             refused(|raw| raw.history_max = "1MiB".to_owned())
                 .starts_with("cannot use history_max:")
         );
+        let alerts = |change: fn(&mut settings::Raw)| refused(|raw| change(&mut raw.alerts));
+        for (error, key) in [
+            (
+                alerts(|raw| raw.off = vec!["X".to_owned()]),
+                "off: expected names",
+            ),
+            (
+                alerts(|raw| raw.hold = vec!["InfinibandHcaDead=2days".to_owned()]),
+                "hold: expected",
+            ),
+            (
+                alerts(|raw| raw.limits = vec!["InfinibandHcaDead=2".to_owned()]),
+                "limits: expected",
+            ),
+            (
+                alerts(|raw| raw.recovery = "1".to_owned()),
+                "recovery: expected a duration",
+            ),
+        ] {
+            assert!(
+                error.starts_with(&format!("cannot use alerts.{key}")),
+                "{error}"
+            );
+        }
         let archive = |change: fn(&mut Raw)| {
             refused(|raw| {
                 raw.archive = "a".to_owned();
@@ -638,12 +712,18 @@ mod tests {
     #[test]
     fn every_key_has_an_example_that_is_valid() {
         let defaults = toml::Table::try_from(Raw::default()).expect("it serializes");
-        let mut found: Vec<_> = EXAMPLES.iter().map(|(key, _)| *key).collect();
-        found.push("simulated");
-        found.sort();
-        assert_eq!(found, defaults.keys().collect::<Vec<_>>());
+        let found = EXAMPLES.iter().chain(SIMULATED).map(|(key, _)| *key);
+        let defaults = defaults.iter().flat_map(|(key, value)| match value {
+            toml::Value::Table(table) => table.keys().map(|name| format!("{key}.{name}")).collect(),
+            _ => vec![key.clone()],
+        });
+        assert_eq!(
+            found.map(str::to_owned).collect::<BTreeSet<_>>(),
+            defaults.collect()
+        );
         for (key, _) in EXAMPLES {
-            let text = KEYS.example(key).expect("it has one");
+            let table = key.split_once('.').map(|(table, _)| format!("[{table}]\n"));
+            let text = table.unwrap_or_default() + &KEYS.example(key).expect("it has one");
             let raw: Raw = toml::from_str(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
             // The certificate and its key need each other.
             if !key.starts_with("tls_") {

@@ -67,9 +67,9 @@ pub enum HubError {
         net: PathBuf,
     },
     /// Certificate, key or password cannot be used.
-    #[error("cannot use the certificate, the key or the password of the page")]
+    #[error("cannot use the certificate, the key, the password or the tokens of the page")]
     #[diagnostic(help(
-        "the keys are tls_cert, tls_key and password_file; key and password need mode 0600 or 0640"
+        "the keys are tls_cert, tls_key, password_file and users.tokens_file; all but the certificate need mode 0600 or 0640"
     ))]
     Secrets(#[source] Box<SecretsError>),
     /// The address cannot be bound.

@@ -13,6 +13,7 @@
 //! | `state` | records, newest slot, samplers, events, inputs |
 //! | `store` | the recent records in compact form |
 //! | `archive` | older records, from an archive |
+//! | `alerts` | conditions that need a person, the state of their alerts, and who is told |
 //! | `live` | the newest slot, the topology, the timeline |
 //! | `jobs` | the jobs of the cluster, with the traffic of their nodes |
 //! | `samplers`, `events`, `kinds` | the condition of the samplers, the events, and their kinds |
@@ -24,6 +25,7 @@
 //! | `simulate` | a simulated fabric with its samplers |
 //! | [`config`], [`program`] | the configuration, the start and the end |
 
+mod alerts;
 mod archive;
 mod clocks;
 mod events;

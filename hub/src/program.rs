@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ibnet::cli::Signals;
-use ibnet::metrics::Secrets;
+use ibnet::metrics::{Secrets, Users};
 use ibnet::topology::net_file;
 use ibnet_analysis::groups::Groups;
 use tokio::sync::mpsc::UnboundedReceiver;
 
+use crate::alerts;
 use crate::archive::spool::Spool;
 use crate::archive::status::{Part, Shared, with_help};
 use crate::archive::{Archive, packing, source};
@@ -53,6 +54,12 @@ pub fn run(config: &Config, ready: impl FnOnce(&str)) -> Result<(), HubError> {
     };
     let secrets =
         Secrets::read(&config.access).map_err(|error| HubError::Secrets(Box::new(error)))?;
+    let users = config
+        .tokens_file
+        .as_deref()
+        .map(|path| Users::new("users.", path))
+        .transpose()
+        .map_err(|error| HubError::Secrets(Box::new(error)))?;
     let scheme = if secrets.tls().is_some() {
         "https"
     } else {
@@ -81,7 +88,8 @@ pub fn run(config: &Config, ready: impl FnOnce(&str)) -> Result<(), HubError> {
     let hub = Hub::new(config.fabric.clone(), simulated.is_some(), limits, &names)
         .with_archive(config.archive.clone().map(Archive::new))
         .with_packing(spool.as_ref().map(|(status, _)| Arc::clone(status)))
-        .with_groups(groups);
+        .with_groups(groups)
+        .with_users(users);
     let hub = Arc::new(hub);
     if let Some(net) = &config.net {
         hub.write().add_fabric(&net_file::read(net)?.fabric);
@@ -115,6 +123,8 @@ pub fn run(config: &Config, ready: impl FnOnce(&str)) -> Result<(), HubError> {
         jobs::source::start(Arc::clone(&hub), source, config.hide_users, &threads)
             .map_err(HubError::Thread)?;
     }
+    alerts::start(Arc::clone(&hub), config.alerts.clone(), clock, &threads)
+        .map_err(HubError::Thread)?;
     let spool = spool.and_then(|(status, spool)| Some((status, spool?)));
     if let (Some(packing), Some((status, spool))) = (&config.packing, &spool) {
         packing::start(

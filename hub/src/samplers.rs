@@ -523,6 +523,20 @@ pub(crate) fn is_in_slot(ts: u64, slot: u64, interval_ns: u64) -> bool {
 }
 
 impl Sampler {
+    /// Returns the name with the HCA port and, for a secondary sampler, the role.
+    pub(crate) fn title(&self) -> String {
+        let role = match Role::named(&self.role) {
+            Some(Role::Secondary) => " secondary",
+            _ => "",
+        };
+        format!("{} {}/{}{role}", self.sampler, self.ca, self.ca_port)
+    }
+
+    /// Returns whether its records arrived live, and not only from a finished recording.
+    pub(crate) const fn is_live(&self) -> bool {
+        self.live_heard.is_some()
+    }
+
     fn new(
         (name, ca, ca_port, role): &(Arc<str>, String, u8, String),
         interval_ns: u64,

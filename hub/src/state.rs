@@ -1,9 +1,10 @@
 //! The state of the hub, and the rules by which records change it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
+use ibnet::metrics::Users;
 use ibnet::topology::Fabric;
 use ibnet_analysis::groups::Groups;
 use ibnet_analysis::ports::PortKey;
@@ -12,6 +13,7 @@ use ibnet_record::Says;
 use serde::Serialize;
 use tokio::sync::watch;
 
+use crate::alerts::status::Alerts;
 use crate::archive::{Archive, status};
 use crate::clocks::Heard;
 use crate::events::{EventRow, Events, Filter};
@@ -109,6 +111,10 @@ pub(crate) struct Hub {
     pub(crate) packing: Option<Arc<status::Shared>>,
     /// Groups of hosts.
     pub(crate) groups: Groups,
+    /// Users who may mark alerts. Without it, the API changes nothing.
+    pub(crate) users: Option<Users>,
+    /// The alerts.
+    alerts: Mutex<Alerts>,
 }
 
 /// A recording counts as read when this time has passed without new lines.
@@ -176,6 +182,8 @@ impl Hub {
             archive: None,
             packing: None,
             groups: Groups::default(),
+            users: None,
+            alerts: Mutex::default(),
         }
     }
 
@@ -185,6 +193,10 @@ impl Hub {
 
     pub(crate) fn with_packing(self, packing: Option<Arc<status::Shared>>) -> Self {
         Self { packing, ..self }
+    }
+
+    pub(crate) fn with_users(self, users: Option<Users>) -> Self {
+        Self { users, ..self }
     }
 
     pub(crate) fn with_groups(self, groups: Groups) -> Self {
@@ -198,6 +210,11 @@ impl Hub {
 
     pub(crate) fn write(&self) -> RwLockWriteGuard<'_, State> {
         self.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Locks the alerts. They stay usable if a thread panics.
+    pub(crate) fn alerts(&self) -> MutexGuard<'_, Alerts> {
+        self.alerts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn frame(&self) -> Option<Arc<Frame>> {

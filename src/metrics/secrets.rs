@@ -39,6 +39,8 @@ pub enum SecretFile {
     Key,
     /// `password_file`.
     Password,
+    /// `tokens_file`.
+    Tokens,
 }
 
 impl fmt::Display for SecretFile {
@@ -47,6 +49,7 @@ impl fmt::Display for SecretFile {
             Self::Certificate => "tls_cert",
             Self::Key => "tls_key",
             Self::Password => "password_file",
+            Self::Tokens => "tokens_file",
         })
     }
 }
@@ -94,7 +97,7 @@ pub enum SecretsError {
     /// The content of the file is not valid.
     #[error("cannot use {} for {key}: {found}", path.display())]
     #[diagnostic(help(
-        "the certificate and the key are PEM files that belong together; the password file has one line of at least 16 characters without blanks, such as the output of `openssl rand -hex 24`"
+        "the certificate and the key are PEM files that belong together; the file of tokens has lines with a name and a token; the password file has one line of at least 16 characters without blanks, such as the output of `openssl rand -hex 24`"
     ))]
     Content {
         /// Configuration key of the file.
@@ -199,6 +202,68 @@ impl Secrets {
         } else {
             false
         }
+    }
+}
+
+/// The users who may change something, each with a token of at least 16 characters. The file has a
+/// line `NAME TOKEN` for each of them; empty lines and lines with `#` at their beginning are skipped.
+#[derive(Clone, Debug)]
+pub struct Users {
+    prefix: &'static str,
+    path: PathBuf,
+}
+
+impl Users {
+    /// Names the file, and checks it.
+    ///
+    /// # Errors
+    /// Returns an error if the file cannot be used.
+    pub fn new(prefix: &'static str, path: &Path) -> Result<Self, SecretsError> {
+        let users = Self {
+            prefix,
+            path: path.to_owned(),
+        };
+        users.name_of("")?;
+        Ok(users)
+    }
+
+    /// Reads the file, and returns the name of the user with this token.
+    ///
+    /// # Errors
+    /// Returns an error if the file cannot be used.
+    pub fn name_of(&self, token: &str) -> Result<Option<String>, SecretsError> {
+        let key = SecretKey {
+            prefix: self.prefix,
+            file: SecretFile::Tokens,
+        };
+        let wrong = |found: String| SecretsError::Content {
+            key,
+            path: self.path.clone(),
+            found,
+        };
+        let text = String::from_utf8(read(key, &self.path)?)
+            .map_err(|_| wrong("it is not UTF-8 text".to_owned()))?;
+        let mut name = None;
+        for (number, line) in (1..).zip(text.lines()) {
+            if line.trim().is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let mut words = line.split_whitespace();
+            match (words.next(), words.next(), words.next()) {
+                (Some(user), Some(known), None) if known.chars().count() >= SHORTEST_PASSWORD => {
+                    // Each token is compared, so the time does not depend on which one fits.
+                    if bool::from(known.as_bytes().ct_eq(token.as_bytes())) {
+                        name = Some(user.to_owned());
+                    }
+                }
+                _ => {
+                    return Err(wrong(format!(
+                        "line {number} is not a name and a token of at least 16 characters"
+                    )));
+                }
+            }
+        }
+        Ok(name)
     }
 }
 
@@ -379,6 +444,35 @@ mod tests {
                 password("", &path).expect("the password is valid"),
                 "sixteen-letters!"
             );
+        }
+    }
+
+    #[test]
+    fn users_have_names_and_long_tokens() {
+        let name = |text: &str, mode: u32, token: &str| {
+            let (_folder, path) = file(text, mode);
+            Users::new("users.", &path)?.name_of(token)
+        };
+        let text = "# people\n\nada 0123456789abcdef\ngrace fedcba9876543210\n";
+        for (token, expected) in [
+            ("0123456789abcdef", Some("ada")),
+            ("fedcba9876543210", Some("grace")),
+            ("0123456789abcde", None),
+            ("ada", None),
+            ("", None),
+        ] {
+            let found = name(text, 0o600, token).expect("a valid file");
+            assert_eq!(found.as_deref(), expected, "{token}");
+        }
+        let refused = |text, mode| name(text, mode, "").expect_err("refused").to_string();
+        assert!(refused(text, 0o644).contains("other users can read or write it"));
+        for text in ["ada short", "ada 0123456789abcdef x", "0123456789abcdef"] {
+            let error = refused(text, 0o600);
+            assert!(
+                error.contains("users.tokens_file: line 1 is not"),
+                "{error}"
+            );
+            assert!(!error.contains("0123456789abcdef"), "{error}");
         }
     }
 

@@ -198,6 +198,47 @@ function samplers() {
   }));
 }
 
+function alerts() {
+  const dead = fabric.devices[[...fabric.dead][0]];
+  const alert = (alert, severity, state, subject, summary) => ({
+    id: `${alert}/${subject.guid ?? subject.sampler}`,
+    alert,
+    severity,
+    state,
+    guid: null,
+    port: null,
+    sampler: null,
+    node: null,
+    ...subject,
+    summary,
+    mark: null,
+    runbook: `https://wiki.example/runbook.md#${alert.toLowerCase()}`,
+    since_ns: (lastSlot() - 300) * INTERVAL,
+    resolved_ns: state === "resolved" ? (lastSlot() - 60) * INTERVAL : null,
+  });
+  const host = { guid: dead.guid, node: dead.node };
+  const rows = [
+    alert("InfinibandHcaDead", "warning", "firing", host, `HCA ${dead.node} does not answer`),
+    alert(
+      "IbnetSamplerDown",
+      "critical",
+      "resolved",
+      { sampler: "node00145 mlx5_0/1" },
+      "Sampler node00145 mlx5_0/1 sends no records",
+    ),
+  ];
+  const receiver = { sent: 12, failed: 0, dropped: 0, error: null };
+  return {
+    looked_ns: lastSlot() * INTERVAL,
+    error: null,
+    left_out: 0,
+    firing: 1,
+    markable: true,
+    rows,
+    receivers: [{ receiver: "alertmanager http://localhost:9093", ...receiver }],
+  };
+}
+
 function jobs() {
   return [4711, 4712, 4709].map((job, index) => ({
     job: String(job),
@@ -425,6 +466,8 @@ function series(query) {
 
 function answer(path, query) {
   switch (path) {
+    case "alerts":
+      return alerts();
     case "health":
       return {
         status: "ok",

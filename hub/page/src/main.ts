@@ -7,6 +7,7 @@ import type { Topology } from "./model/topology";
 import { h } from "./parts/dom";
 import { Shell } from "./parts/shell";
 import type { MakeView, View } from "./parts/view";
+import { makeAlerts } from "./views/alerts";
 import { makeEvents } from "./views/events";
 import { makeGroups } from "./views/groups";
 import { makeHeatmap } from "./views/heatmap";
@@ -33,6 +34,7 @@ const MAKERS: Record<ViewName, MakeView> = {
   groups: makeGroups,
   events: makeEvents,
   samplers: makeSamplers,
+  alerts: makeAlerts,
 };
 
 const ALL: ReadonlySet<Change> = new Set([

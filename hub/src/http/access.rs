@@ -44,12 +44,14 @@ const HEADERS: [(HeaderName, &str); 6] = [
 pub(crate) type Authorizes<'a> = &'a dyn Fn(Option<&str>) -> bool;
 
 /// Returns the response that refuses a request, or `None` for an accepted request. `authorizes` is
-/// `None` without a password. `scheme` is that of the web page: `http` or `https`.
+/// `None` without a password. `scheme` is that of the web page: `http` or `https`. `may_post` tells
+/// whether there are users who may change something; their token is checked later.
 pub(crate) fn refusal(
     method: &Method,
     headers: &HeaderMap,
     scheme: &str,
     authorizes: Option<Authorizes<'_>>,
+    may_post: bool,
 ) -> Option<Response> {
     let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
     let refuse = |status, reason: &str| {
@@ -103,7 +105,7 @@ pub(crate) fn refusal(
             "requests of other sites are refused (Origin differs from Host)",
         );
     }
-    if method != Method::GET && method != Method::HEAD {
+    if method != Method::GET && method != Method::HEAD && !(may_post && method == Method::POST) {
         let mut response = ApiError {
             status: StatusCode::METHOD_NOT_ALLOWED,
             reason: "use GET or HEAD".to_owned(),
@@ -151,6 +153,15 @@ mod tests {
         headers: &[(HeaderName, &'static str)],
         password: Option<&str>,
     ) -> u16 {
+        status_with(method, headers, password, false)
+    }
+
+    fn status_with(
+        method: &Method,
+        headers: &[(HeaderName, &'static str)],
+        password: Option<&str>,
+        may_post: bool,
+    ) -> u16 {
         let mut map = HeaderMap::new();
         headers.iter().for_each(|(name, value)| {
             map.append(name, HeaderValue::from_static(value));
@@ -161,7 +172,8 @@ mod tests {
         } else {
             None
         };
-        refusal(method, &map, "http", authorizes).map_or(200, |response| response.status().as_u16())
+        refusal(method, &map, "http", authorizes, may_post)
+            .map_or(200, |response| response.status().as_u16())
     }
 
     #[test]
@@ -238,6 +250,24 @@ mod tests {
             ]),
             403
         );
+    }
+
+    #[test]
+    fn with_users_own_pages_and_programs_may_post() {
+        let post = |method: &Method, headers: &[(HeaderName, &'static str)]| {
+            status_with(method, headers, None, true)
+        };
+        let own = (ORIGIN, "http://localhost");
+        assert_eq!(
+            post(&Method::POST, &[(HOST, "localhost"), own.clone()]),
+            200
+        );
+        assert_eq!(post(&Method::POST, &[(HOST, "localhost")]), 200);
+        let foreign = (ORIGIN, "http://evil.example");
+        assert_eq!(post(&Method::POST, &[(HOST, "localhost"), foreign]), 403);
+        for method in [Method::PUT, Method::DELETE, Method::OPTIONS] {
+            assert_eq!(post(&method, &[(HOST, "localhost"), own.clone()]), 405);
+        }
     }
 
     #[test]

@@ -150,7 +150,7 @@ pub(crate) async fn errors(
     let range = range(&app.hub, &params)?;
     app.compute_at(Weight::of_all_ports(&app.hub, range), headers, move |hub| {
         let found = evaluations.find(hub, range)?;
-        rows(found.range, found.errors(&thresholds))
+        rows(found.range, found.errors(&thresholds).rows())
     })
     .await
 }

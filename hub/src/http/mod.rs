@@ -7,6 +7,7 @@
 //! | [`routes`] | the addresses of the API |
 //! | [`values`] | health, topology, and values over time |
 //! | [`lists`] | links, trees, errors, events, ports, samplers |
+//! | [`alerts`] | alerts |
 //! | [`groups`] | groups of hosts |
 //! | [`jobs`] | jobs |
 //! | [`app`] | state that all handlers share |
@@ -17,6 +18,7 @@
 //! | [`assets`] | the files of the web page |
 
 pub(crate) mod access;
+mod alerts;
 pub(crate) mod answer;
 pub(crate) mod app;
 pub(crate) mod assets;

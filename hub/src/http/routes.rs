@@ -10,18 +10,20 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{get, post};
 use ibnet::http_limits::Visitor;
 
 use super::app::{App, CLIENTS};
 use super::server::Access;
-use super::{access, assets, groups, jobs, lists, live, values};
+use super::{access, alerts, assets, groups, jobs, lists, live, values};
 use crate::query::error::ApiError;
 use crate::state::Hub;
 
 /// Addresses of the API, without the prefix `/api/v1`.
 #[cfg(test)]
-pub(crate) const ADDRESSES: [&str; 18] = [
+pub(crate) const ADDRESSES: [&str; 20] = [
+    "/alerts",
+    "/alerts/mark",
     "/errors",
     "/events",
     "/group/{name}",
@@ -50,6 +52,8 @@ pub(crate) fn router(hub: Arc<Hub>, access: Access) -> Router {
 /// Returns all routes with this state.
 pub(super) fn router_of(app: App) -> Router {
     let api = Router::new()
+        .route("/alerts", get(alerts::list))
+        .route("/alerts/mark", post(alerts::mark))
         .route("/errors", get(lists::errors))
         .route("/events", get(lists::events))
         .route("/group/{name}", get(groups::one))
@@ -95,6 +99,7 @@ async fn guard(State(app): State<App>, request: Request, next: Next) -> Response
             } else {
                 None
             },
+            app.hub.users.is_some(),
         )
     };
     let response = match refusal {

@@ -1,6 +1,7 @@
 //! Compares the answers with `openapi.json`.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::{Body, to_bytes};
 use axum::http::Request;
@@ -11,8 +12,10 @@ use tower::ServiceExt;
 
 use super::routes::{ADDRESSES, router};
 use super::server::Access;
+use crate::alerts::status::ReceiverState;
+use crate::alerts::tests::{Watched, settings as settings_of_alerts};
 use crate::query::tests::{add_jobs, hub, lines};
-use crate::state::Hub;
+use crate::state::{Hub, Now};
 
 const OPEN_API: &str = include_str!("../../openapi.json");
 const SCHEMAS: &str = "#/components/schemas/";
@@ -67,7 +70,18 @@ fn filled() -> Arc<Hub> {
         .with_groups(Groups::new(vec![group]).expect("one group"));
     hub.tick(crate::ingest::Clock::start().now());
     add_jobs(&hub);
-    Arc::new(hub)
+    let hub = Arc::new(hub);
+    let settings =
+        settings_of_alerts(|raw| raw.limits = vec!["InfinibandReceiveErrors=0".to_owned()]);
+    let now = crate::ingest::Clock::start().now();
+    // A recording counts as read after two seconds.
+    let now = Now {
+        monotonic: Duration::from_secs(60),
+        ..now
+    };
+    Watched::new(Arc::clone(&hub), settings).look(now);
+    hub.alerts().receivers.push(ReceiverState::default());
+    hub
 }
 
 /// Returns the faults of a value: what the schema does not allow or what is missing.
@@ -172,6 +186,7 @@ fn answers_have_the_described_form() {
     let hub = filled();
     let range = "from=1700000095000000000&to=1700000155000000000";
     for (path, query) in [
+        ("/alerts", String::new()),
         ("/health", String::new()),
         ("/topology", String::new()),
         ("/ports", "q=node".to_owned()),

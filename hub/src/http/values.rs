@@ -332,7 +332,7 @@ pub(crate) async fn timeline(
     clippy::disallowed_methods,
     reason = "a client compares its clock with that of the hub"
 )]
-fn now_ns() -> u64 {
+pub(super) fn now_ns() -> u64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |now| u64::try_from(now.as_nanos()).unwrap_or(u64::MAX))

@@ -60,7 +60,7 @@ impl Evaluations {
 /// Evaluates the records of a time range. If the range begins before the oldest record in memory,
 /// the records of the archive come first. Without an archive, the range begins with the oldest
 /// record in memory.
-fn evaluate(hub: &Hub, (from, to): (u64, u64)) -> Result<Evaluated, ApiError> {
+pub(crate) fn evaluate(hub: &Hub, (from, to): (u64, u64)) -> Result<Evaluated, ApiError> {
     let first = hub.read().store.first_ts().unwrap_or(0);
     let archive = hub
         .archive
@@ -193,7 +193,7 @@ impl Evaluated {
         &self.ports
     }
 
-    pub(crate) fn errors(&self, thresholds: &Thresholds) -> Vec<ibnet_analysis::errors::ErrorRow> {
-        Errors::find(&self.ports, &self.devices, thresholds, None).rows()
+    pub(crate) fn errors(&self, thresholds: &Thresholds) -> Errors<'_> {
+        Errors::find(&self.ports, &self.devices, thresholds, None)
     }
 }

@@ -272,7 +272,7 @@ fn rows_equal_those_of_the_analysis_of_files() {
         );
         let errors = Errors::find(&ports, &devices, &Thresholds::default(), None).rows();
         assert_eq!(
-            json(&found.errors(&Thresholds::default())),
+            json(&found.errors(&Thresholds::default()).rows()),
             json(&errors),
             "errors from {from} to {to}"
         );

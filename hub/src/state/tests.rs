@@ -10,9 +10,9 @@ use crate::query::heat::{self, Join, Request};
 use crate::store::chunk::Wanted;
 
 const SECOND: u64 = 1_000_000_000;
-const START: u64 = 1_700_000_000;
+pub(crate) const START: u64 = 1_700_000_000;
 
-const LIMITS: Limits = Limits {
+pub(crate) const LIMITS: Limits = Limits {
     recent_ns: 900 * SECOND,
     recent_max: usize::MAX,
     minutes_ns: 86_400 * SECOND,
@@ -23,13 +23,17 @@ pub(crate) fn new(limits: Limits) -> Hub {
     Hub::new("test".to_owned(), false, limits, &[Arc::from("a")])
 }
 
+/// Returns a second of the clock of the hub.
+pub(crate) fn at(second: u64) -> Now {
+    Now {
+        monotonic: Duration::from_secs(second - START + 1),
+        wall_ns: second * SECOND,
+    }
+}
+
 /// Adds lines that arrive live in a second of the clock of the hub.
 pub(crate) fn add(hub: &Hub, second: u64, lines: &str) {
-    let wall_ns = second * SECOND;
-    let now = Now {
-        monotonic: Duration::from_secs(second - START + 1),
-        wall_ns,
-    };
+    let now = at(second);
     for line in lines.lines() {
         let kind = Head::of(line.as_bytes())
             .expect("a record")
@@ -38,21 +42,18 @@ pub(crate) fn add(hub: &Hub, second: u64, lines: &str) {
         hub.add(
             0,
             &[Record::parse(line.as_bytes(), kind).expect("a record")],
-            Some(wall_ns),
+            Some(now.wall_ns),
             now,
         );
     }
 }
 
 fn tick(hub: &Hub, second: u64) {
-    hub.tick(Now {
-        monotonic: Duration::from_secs(second - START + 1),
-        wall_ns: second * SECOND,
-    });
+    hub.tick(at(second));
 }
 
 /// Returns the records of a slot of a sampler. Each sampler reads one port.
-fn slot(sampler: &str, guid: u64, second: u64) -> String {
+pub(crate) fn slot(sampler: &str, guid: u64, second: u64) -> String {
     slot_of(sampler, guid, (second * SECOND, second), SECOND)
 }
 

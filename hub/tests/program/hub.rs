@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,6 +11,40 @@ use serde_json::Value;
 
 /// Time after which a test that hangs fails. It is no limit of speed.
 const PATIENCE: Duration = Duration::from_secs(600);
+
+/// Returns the path of a program that `make tools` unpacks; `None` with a notice if it is not
+/// installed.
+pub(super) fn tool(name: &str) -> Option<PathBuf> {
+    let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
+    let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("../out/tools");
+    let folders = std::iter::once(ours).chain(std::env::split_paths(&path));
+    let found = folders
+        .map(|folder| folder.join(name))
+        .find(|file| file.exists());
+    if found.is_none() {
+        assert!(
+            std::env::var_os("IBNET_REQUIRE_TOOLS").is_none(),
+            "{name} is not installed: run `make tools`"
+        );
+        let _ = writeln!(
+            std::io::stderr(),
+            "SKIPPED: {name} is not installed; `make tools` fetches it"
+        );
+    }
+    found
+}
+
+/// Sends a request. Returns status and content of the answer, or `None` without a server.
+pub(super) fn exchange(address: &str, request: &str) -> Option<(u16, String)> {
+    let mut stream = TcpStream::connect(address).ok()?;
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    let (head, body) = text.split_once("\r\n\r\n").unwrap();
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    Some((status, body.to_owned()))
+}
 
 /// A running hub.
 pub(super) struct Hub {
@@ -55,25 +90,23 @@ impl Hub {
 
     /// Returns status and content of an answer.
     pub(super) fn request(&self, path: &str, headers: &str) -> (u16, String) {
-        let mut stream = TcpStream::connect(&self.address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let host = if headers.contains("Host:") {
             String::new()
         } else {
             format!("Host: {}\r\n", self.address)
         };
-        write!(
-            stream,
-            "GET {path} HTTP/1.1\r\n{host}{headers}Connection: close\r\n\r\n"
-        )
-        .unwrap();
-        let mut text = String::new();
-        stream.read_to_string(&mut text).unwrap();
-        let (head, body) = text.split_once("\r\n\r\n").unwrap();
-        (
-            head.split(' ').nth(1).unwrap().parse().unwrap(),
-            body.to_owned(),
-        )
+        let request = format!("GET {path} HTTP/1.1\r\n{host}{headers}Connection: close\r\n\r\n");
+        exchange(&self.address, &request).unwrap()
+    }
+
+    /// Posts JSON. Returns status and content of the answer.
+    pub(super) fn post(&self, path: &str, headers: &str, body: &str) -> (u16, String) {
+        let request = format!(
+            "POST /api/v1/{path} HTTP/1.1\r\nHost: {}\r\n{headers}Content-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+            self.address,
+            body.len()
+        );
+        exchange(&self.address, &request).unwrap()
     }
 
     pub(super) fn get(&self, path: &str) -> Value {

@@ -18,6 +18,7 @@ mod archive;
 mod hub;
 #[cfg(feature = "nats")]
 mod with_nats;
+mod with_tools;
 
 fn number(octets: &[u8], at: usize, length: usize) -> u64 {
     octets[at..at + length]
@@ -352,4 +353,89 @@ fn wrong_arguments_are_explained() {
         );
     }
     assert_eq!(refused(&["--no-such-flag"]).0, Some(2));
+}
+
+#[test]
+fn users_mark_alerts_and_nobody_else_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    fs::write(path("tokens"), "ada 0123456789abcdef\n").unwrap();
+    fs::set_permissions(path("tokens"), fs::Permissions::from_mode(0o600)).unwrap();
+    fs::write(path("net.p"), NET).unwrap();
+    let write = |name: &str, users: &str| {
+        let text = format!(
+            "simulate = {:?}\n[simulated]\ndead = [\"n2\"]\n[alerts]\nmarks = {:?}\nhold = [\"InfinibandHcaDead=0s\"]\n{users}",
+            path("net.p"),
+            path("marks.json")
+        );
+        fs::write(path(name), text).unwrap();
+    };
+    write("without.toml", "");
+    write(
+        "with.toml",
+        &format!("[users]\ntokens_file = {:?}\n", path("tokens")),
+    );
+    let id = "InfinibandHcaDead/0x0000000000000102";
+    let body = |id: &str, silent: bool, until_ns: u64| {
+        json!({"id": id, "why": "at the vendor", "silent": silent, "until_ns": until_ns})
+            .to_string()
+    };
+    let token = "Ibnet-Token: 0123456789abcdef\r\n";
+    let until = u64::try_from(
+        std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)
+            .unwrap()
+            .as_nanos(),
+    )
+    .unwrap()
+        + 3_600_000_000_000;
+    let without = Hub::start(&["-c", path("without.toml").to_str().unwrap()]);
+    assert_eq!(
+        without.post("alerts/mark", token, &body(id, true, until)).0,
+        405
+    );
+    assert_eq!(without.stop(), Some(0));
+    let hub = Hub::start(&["-c", path("with.toml").to_str().unwrap()]);
+    hub.wait_for("alerts", |alerts| alerts["firing"] == 1);
+    for (headers, body, status) in [
+        ("", body(id, true, until), 403),
+        (
+            "Ibnet-Token: 0123456789abcdee\r\n",
+            body(id, true, until),
+            403,
+        ),
+        (
+            "Origin: http://evil.example\r\nIbnet-Token: 0123456789abcdef\r\n",
+            body(id, true, until),
+            403,
+        ),
+        (token, "{}".to_owned(), 400),
+        (token, body("x", true, until), 404),
+        (token, body(id, true, u64::MAX), 400),
+        (token, "x".repeat(100_000), 400),
+    ] {
+        let (found, text) = hub.post("alerts/mark", headers, &body);
+        assert_eq!(found, status, "{headers} {text}");
+    }
+    assert_eq!(hub.post("health", token, "{}").0, 405, "no other address");
+    let (status, text) = hub.post("alerts/mark", token, &body(id, true, until));
+    assert_eq!(status, 200, "{text}");
+    let alerts = hub.get("alerts");
+    let row = alerts["rows"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|row| row["id"] == id);
+    assert_eq!(
+        (&alerts["firing"], &row.unwrap()["mark"]["by"]),
+        (&json!(0), &json!("ada"))
+    );
+    // The file is written at the next look, and the mark outlives the hub.
+    hub.wait_for("alerts", |_| path("marks.json").exists());
+    assert_eq!(hub.stop(), Some(0));
+    let hub = Hub::start(&["-c", path("with.toml").to_str().unwrap()]);
+    let is_marked = |row: &Value| row["id"] == id && row["mark"]["why"] == "at the vendor";
+    hub.wait_for("alerts", |alerts| {
+        alerts["rows"].as_array().unwrap().iter().any(is_marked)
+    });
 }

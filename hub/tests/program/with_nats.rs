@@ -11,30 +11,8 @@ use std::time::Duration;
 use async_nats::jetstream::Context;
 use serde_json::{Value, json};
 
-use super::hub::Hub;
+use super::hub::{Hub, tool};
 use super::{archive, lines, start_line};
-
-/// Returns the path of the server; `None` with a notice if it is not installed.
-fn available() -> Option<PathBuf> {
-    let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
-    // `make tools` unpacks the server there.
-    let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("../out/tools");
-    let folders = std::iter::once(ours).chain(std::env::split_paths(&path));
-    let found = folders
-        .map(|folder| folder.join("nats-server"))
-        .find(|file| file.exists());
-    if found.is_none() {
-        assert!(
-            std::env::var_os("IBNET_REQUIRE_NATS").is_none(),
-            "nats-server is not installed: run `make tools`"
-        );
-        let _ = writeln!(
-            std::io::stderr(),
-            "SKIPPED: nats-server is not installed; `make tools` fetches it"
-        );
-    }
-    found
-}
 
 /// Returns a port that no program uses. It is below the ports that the system hands out, so that no
 /// other test gets it while the server does not run.
@@ -124,7 +102,9 @@ impl Drop for Server {
 
 #[test]
 fn records_of_a_stream_are_read_from_the_past_on() {
-    let Some(program) = available() else { return };
+    let Some(program) = tool("nats-server") else {
+        return;
+    };
     let folder = tempfile::tempdir().unwrap();
     let port = port();
     let server = Server::start(&program, folder.path(), port);
@@ -162,7 +142,9 @@ fn records_of_a_stream_are_read_from_the_past_on() {
 
 #[test]
 fn stream_is_archived_although_the_hub_is_killed() {
-    let Some(program) = available() else { return };
+    let Some(program) = tool("nats-server") else {
+        return;
+    };
     let folder = tempfile::tempdir().unwrap();
     let port = port();
     let server = Server::start(&program, folder.path(), port);
@@ -189,7 +171,9 @@ fn stream_is_archived_although_the_hub_is_killed() {
 
 #[test]
 fn consumer_or_stream_that_is_deleted_is_reported_and_read_again() {
-    let Some(program) = available() else { return };
+    let Some(program) = tool("nats-server") else {
+        return;
+    };
     let folder = tempfile::tempdir().unwrap();
     let port = port();
     let server = Server::start(&program, folder.path(), port);

@@ -44,10 +44,22 @@ export async function getBinary(
   return (await request(path, params, signal)).arrayBuffer();
 }
 
-async function request(path: string, params?: Params, signal?: AbortSignal): Promise<Response> {
+/** Posts a JSON document with the token of a user. */
+export async function postJson<T>(path: string, token: string, body: unknown): Promise<T> {
+  const headers = { "content-type": "application/json", "ibnet-token": token };
+  const post = { method: "POST", headers, body: JSON.stringify(body) };
+  return (await (await request(path, {}, undefined, post)).json()) as T;
+}
+
+async function request(
+  path: string,
+  params?: Params,
+  signal?: AbortSignal,
+  post: RequestInit = {},
+): Promise<Response> {
   let response: Response;
   try {
-    response = await fetch(address(path, params), { signal, cache: "no-store" });
+    response = await fetch(address(path, params), { signal, cache: "no-store", ...post });
   } catch (error) {
     if (error instanceof DOMException && error.name === "AbortError") throw error;
     throw new ApiError("the hub does not answer", 0);

@@ -57,6 +57,9 @@ export type Port = PortRecord & {
 };
 
 export interface Schemas {
+  Alert: Alert;
+  AlertMark: AlertMark;
+  Alerts: Alerts;
   CounterValue: CounterValue;
   Error: Error;
   ErrorRow: ErrorRow;
@@ -75,6 +78,7 @@ export interface Schemas {
   PortRecord: PortRecord;
   PortRow: PortRow;
   Ports: Ports;
+  Receiver: Receiver;
   Sampler: Sampler;
   Samplers: Samplers;
   Series: Series;
@@ -90,6 +94,104 @@ export interface Schemas {
   GroupTarget: GroupTarget;
   Groups: Groups;
   Jobs: Jobs;
+}
+export interface Alert {
+  /**
+   * Identity: the name and the subject
+   */
+  id: string;
+  /**
+   * Name of the condition, as in docs/runbook.md
+   */
+  alert: string;
+  severity: "critical" | "warning" | "info";
+  state: "pending" | "firing" | "resolved";
+  /**
+   * Port GUID of the device; null for an alert of a sampler or of the fabric
+   */
+  guid: string | null;
+  port: number | null;
+  /**
+   * Sampler with its HCA port
+   */
+  sampler: string | null;
+  node: string | null;
+  summary: string;
+  /**
+   * Time from which the condition was true
+   */
+  since_ns: number;
+  /**
+   * Time at which the condition was found to be over
+   */
+  resolved_ns: number | null;
+  /**
+   * Address of the section of the runbook
+   */
+  runbook: string;
+  /**
+   * Who has seen or silenced the alert
+   */
+  mark: AlertMark | null;
+}
+export interface AlertMark {
+  /**
+   * Name of the user
+   */
+  by: string;
+  why: string;
+  /**
+   * Whether receivers are not told that the alert fires
+   */
+  silent: boolean;
+  at_ns: number;
+  until_ns: number;
+}
+export interface Alerts {
+  /**
+   * Time of the last look for conditions; 0 before the first one
+   */
+  looked_ns: number;
+  /**
+   * Why the last look failed
+   */
+  error: string | null;
+  /**
+   * Number of conditions without an alert, because there are too many
+   */
+  left_out: number;
+  /**
+   * Number of firing alerts that are not silenced
+   */
+  firing: number;
+  /**
+   * Whether users may mark alerts
+   */
+  markable: boolean;
+  rows: Alert[];
+  receivers: Receiver[];
+}
+export interface Receiver {
+  /**
+   * Kind, and the host or the program
+   */
+  receiver: string;
+  /**
+   * Messages that were accepted
+   */
+  sent: number;
+  /**
+   * Failed attempts
+   */
+  failed: number;
+  /**
+   * Changes that the receiver did not get
+   */
+  dropped: number;
+  /**
+   * Why the last attempt failed
+   */
+  error: string | null;
 }
 export interface Error {
   /**

@@ -14,6 +14,8 @@ import type {
 } from "./openapi";
 
 export type {
+  Alert as AlertRow,
+  Alerts,
   CounterValue,
   ErrorRow,
   Errors as ErrorRows,
@@ -34,6 +36,7 @@ export type {
   Managers as ManagerRows,
   Port as PortDetail,
   PortName,
+  Receiver,
   Sampler as SamplerRow,
   Samplers as SamplerRows,
   Series as SeriesAnswer,

@@ -5,6 +5,7 @@ import { getBinary, getJson, nanoseconds } from "../contract/api";
 import { codesIn, decodeHeat, type Frame, NO_DATA } from "../contract/frame";
 import { type Connection, Live } from "../contract/live";
 import type { Health, LiveHello, Metric, TopologyAnswer } from "../contract/types";
+import { AlertWatch } from "./alerts";
 import { type Column, History, MAX_PARTIAL } from "./history";
 import { BLOCKED, formatState, parseState, type State, UTILIZATION } from "./state";
 import { Topology } from "./topology";
@@ -47,6 +48,7 @@ export class App {
   readonly updateTimes: number[] = [];
   /** For each of the last slots: time from its newest record to its drawing, in milliseconds. */
   readonly delays: number[] = [];
+  readonly alerts = new AlertWatch(() => this.notify("values"));
   private newest: number | null = null;
 
   private histories = new Map<string, History>();
@@ -82,6 +84,7 @@ export class App {
   }
 
   start(): void {
+    this.alerts.start();
     void this.load();
   }
 

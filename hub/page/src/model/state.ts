@@ -10,6 +10,7 @@ export const VIEWS = [
   "groups",
   "events",
   "samplers",
+  "alerts",
 ] as const;
 export type ViewName = (typeof VIEWS)[number] | "port" | "tree" | "job";
 

@@ -13,6 +13,7 @@ import type { Column } from "../model/history";
 import { UTILIZATION, unknownView, VIEWS, type ViewName } from "../model/state";
 import { answersText, totalsOf } from "../model/totals";
 import { clock, count, dateTime, duration, zone } from "../model/units";
+import { Bell } from "./bell";
 import { choice } from "./choice";
 import { h, setAttribute, setText } from "./dom";
 import { icon } from "./icons";
@@ -31,6 +32,7 @@ const TITLES: Record<string, string> = {
   groups: "Groups",
   events: "Events",
   samplers: "Samplers",
+  alerts: "Alerts",
 };
 
 /** Navigation entry to which a view belongs. */
@@ -65,6 +67,7 @@ export class Shell {
   private readonly fabric = h("span", { class: "fabric" });
   private readonly time = h("time", { class: "clock" });
   private readonly mark = h("a", { class: "mark" });
+  private readonly bell: Bell;
   private readonly status = h("button", { class: "live", type: "button" });
   private readonly banner = h("div", { class: "banner", role: "alert", hidden: true });
   private readonly links = new Map<string, HTMLAnchorElement>();
@@ -90,6 +93,7 @@ export class Shell {
 
   constructor(private readonly app: App) {
     this.search = new Search(app);
+    this.bell = new Bell(app);
     this.timeline = new TimelineStrip(app);
     this.ranges = choice(
       "Time range",
@@ -137,6 +141,7 @@ export class Shell {
       this.fabric,
       this.search.element,
       h("span", { class: "space" }),
+      this.bell.element,
       this.mark,
       this.time,
       this.status,
@@ -216,8 +221,11 @@ export class Shell {
     if (changes.has("health") || changes.has("topology")) {
       const fabric = app.health?.fabric || "fabric";
       setText(this.fabric, app.health?.simulated === true ? `${fabric} (simulated)` : fabric);
-      document.title = `${fabric} - ibnet`;
     }
+    this.bell.update();
+    const { firing } = app.alerts;
+    const title = `${app.health?.fabric || "fabric"} - ibnet`;
+    document.title = firing === 0 ? title : `(${firing}) ${title}`;
     this.showStatus();
     this.timeline.update(changes);
   }

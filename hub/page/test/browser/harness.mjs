@@ -57,6 +57,7 @@ export const VIEWS = [
   "groups",
   "events",
   "samplers",
+  "alerts",
 ];
 
 async function freePort() {

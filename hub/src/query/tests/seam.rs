@@ -98,7 +98,10 @@ fn evaluations(hub: &Hub, range: (u64, u64)) -> Vec<Answer> {
         .map(|order| answer(&format!("links by {order:?}"), &evaluated.links(order, 0)))
         .into();
     answers.push(answer("trees", &evaluated.trees(TreeLimits::default(), 0)));
-    answers.push(answer("errors", &evaluated.errors(&Thresholds::default())));
+    answers.push(answer(
+        "errors",
+        &evaluated.errors(&Thresholds::default()).rows(),
+    ));
     answers
 }
 

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use ibnet::cli;
+use ibnet::http_client::Access;
 use ibnet_analysis::heat::grid::Grid;
 use ibnet_analysis::heat::order::{RowId, RowLabel};
 use ibnet_analysis::host_metrics::panels::{self, Columns};
@@ -15,7 +16,7 @@ use ibnet_record::types::Printable;
 use ibnet_view::picture::timeline::Timeline;
 use ibnet_view::terminal;
 
-use self::http::{Access, HttpServer};
+use self::http::HttpServer;
 use crate::Failure;
 use crate::format::{Document, Format};
 

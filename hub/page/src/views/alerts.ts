@@ -1,0 +1,156 @@
+//! The list of alerts, and the condition of those who are told about them.
+
+import type { AlertRow, Receiver } from "../contract/types";
+import { SEVERITIES } from "../model/alerts";
+import type { App } from "../model/app";
+import type { Topology } from "../model/topology";
+import { count, dateTime } from "../model/units";
+import { h, setText } from "../parts/dom";
+import { type Column, linkCell, Table } from "../parts/table";
+import type { View } from "../parts/view";
+import { AlertForm, markText } from "./alertform";
+import { faultHref } from "./faults";
+
+const STATES: readonly AlertRow["state"][] = ["firing", "pending", "resolved"];
+
+/** Sorts firing alerts first, and the worst ones first among them. */
+function rank(row: AlertRow): number {
+  return STATES.indexOf(row.state) * SEVERITIES.length + SEVERITIES.indexOf(row.severity);
+}
+
+function columns(app: App): Column<AlertRow>[] {
+  return [
+    {
+      id: "state",
+      title: "State",
+      hint: "A pending alert fires when its condition has been true for long enough",
+      width: "72px",
+      value: rank,
+      draw: (cell, row) => {
+        setText(cell, row.state);
+        cell.classList.toggle("alert-text", row.state === "firing" && !row.mark?.silent);
+      },
+    },
+    {
+      id: "severity",
+      title: "Severity",
+      width: "72px",
+      value: (row) => SEVERITIES.indexOf(row.severity),
+      text: (row) => row.severity,
+    },
+    {
+      id: "runbook",
+      title: "Alert",
+      hint: "The runbook explains each alert by its name",
+      width: "minmax(190px, 1.2fr)",
+      value: (row) => row.alert,
+      draw: (cell, row) => {
+        // A browser opens no file from a page of a server, so only its name is shown.
+        if (!/^https?:/.test(row.runbook)) cell.replaceChildren(row.alert);
+        else {
+          if (cell.firstElementChild === null) cell.replaceChildren();
+          linkCell(cell, row.alert, row.runbook, row.runbook);
+        }
+      },
+    },
+    {
+      id: "subject",
+      title: "Subject",
+      width: "minmax(120px, 0.9fr)",
+      value: (row) => row.node ?? row.sampler ?? "",
+      draw: (cell, row) => {
+        if (row.guid === null) {
+          cell.replaceChildren(row.sampler === null ? "fabric" : `sampler ${row.sampler}`);
+          return;
+        }
+        if (cell.firstElementChild === null) cell.replaceChildren();
+        const name = row.node ?? row.guid;
+        linkCell(
+          cell,
+          row.port === null ? name : `${name} / ${row.port}`,
+          faultHref(app, { guid: row.guid, port: row.port ?? 0 }),
+          row.guid,
+        );
+      },
+    },
+    {
+      id: "summary",
+      title: "Summary",
+      width: "minmax(220px, 2.4fr)",
+      value: (row) => row.summary,
+      draw: (cell, row) => {
+        setText(cell, row.summary);
+        cell.title = row.summary;
+      },
+    },
+    {
+      id: "since",
+      title: "Since",
+      width: "160px",
+      value: (row) => row.since_ns,
+      text: (row) => dateTime(row.since_ns / 1e6),
+    },
+    {
+      id: "mark",
+      title: "Mark",
+      hint: "Who has seen or silenced the alert. A click on a row marks it, if the hub has users",
+      width: "minmax(90px, 0.9fr)",
+      value: (row) => row.mark?.by ?? "",
+      draw: (cell, row) => {
+        const text = markText(row);
+        setText(cell, text);
+        cell.title = text;
+      },
+    },
+  ];
+}
+
+function receiverText({ receiver, sent, dropped, error }: Receiver): string {
+  const lost = dropped === 0 ? "" : `, ${count(dropped, "change")} lost`;
+  const fault = error === null ? "" : `; the last attempt failed: ${error}`;
+  return `${receiver}: ${count(sent, "message")} sent${lost}${fault}`;
+}
+
+export function makeAlerts(app: App, _topology: Topology): View {
+  const form = new AlertForm(app);
+  const table = new Table<AlertRow>({
+    label: "Alerts",
+    columns: columns(app),
+    key: (row) => row.id,
+    open: (row) => app.alerts.answer?.markable === true && form.show(row),
+    sort: "state",
+    descending: false,
+    empty: "Waiting for the hub…",
+  });
+  const note = h("span", { class: "muted", role: "status" });
+  const receivers = h("p", { class: "muted" });
+  return {
+    element: h(
+      "div",
+      { class: "fill" },
+      h("div", { class: "toolbar" }, h("h1", {}, "Alerts"), note),
+      table.element,
+      form.element,
+      receivers,
+    ),
+    update() {
+      const { answer, error } = app.alerts;
+      if (answer === null) return setText(note, error);
+      table.setEmpty("No condition is true, and none was in the last 15 minutes.");
+      table.setRows(answer.rows);
+      const left = answer.left_out === 0 ? "" : `, ${answer.left_out} more not listed`;
+      const failed = answer.error === null ? "" : `. They do not change: ${answer.error}`;
+      setText(note, error || `${answer.firing} firing${left}${failed}`);
+      const texts = answer.receivers.map(receiverText);
+      setText(
+        receivers,
+        texts.join(" · ") || "No receiver is configured: only this page shows alerts.",
+      );
+      const isFailing = answer.receivers.some((receiver) => receiver.error !== null);
+      receivers.className = isFailing ? "alert-text" : "muted";
+    },
+    close() {
+      table.close();
+    },
+  };
+}

@@ -1,0 +1,276 @@
+//! The conditions that a hub finds in its records.
+
+use ibnet_record::types::NodeKind;
+use serde_json::{Value, json};
+
+use super::*;
+
+/// A fabric in virtual time: two switches with a link, and a host at each switch. One sampler reads
+/// all ports once a second.
+struct Fabric {
+    hub: Arc<Hub>,
+    watched: Watched,
+    /// Second of the next slot.
+    second: u64,
+}
+
+/// Ports, their kinds and their peers.
+const PORTS: [((u64, u8), NodeKind, (u64, u8)); 6] = [
+    ((1, 1), NodeKind::Switch, (2, 1)),
+    ((1, 2), NodeKind::Switch, (0x101, 1)),
+    ((2, 1), NodeKind::Switch, (1, 1)),
+    ((2, 2), NodeKind::Switch, (0x102, 1)),
+    ((0x101, 1), NodeKind::Hca, (1, 2)),
+    ((0x102, 1), NodeKind::Hca, (2, 2)),
+];
+
+impl Fabric {
+    fn new(change: impl FnOnce(&mut Raw)) -> Self {
+        let hub = Arc::new(state::new(state::LIMITS));
+        // Only conditions are tested here, so alerts fire at once.
+        let settings = settings(|raw| {
+            let holds = conditions::all().map(|condition| format!("{}=0s", condition.name));
+            raw.hold = holds.collect();
+            raw.recovery = "0s".to_owned();
+            change(raw);
+        });
+        let watched = Watched::new(Arc::clone(&hub), settings);
+        let second = state::START;
+        Self {
+            hub,
+            watched,
+            second,
+        }
+    }
+
+    /// Runs slots, and changes each record of a port, or removes it. Returns the alerts that fire
+    /// at the end.
+    fn run(
+        &mut self,
+        seconds: u64,
+        change: impl Fn((u64, u8), &mut Value) -> bool,
+        sweep: Value,
+    ) -> Vec<String> {
+        for _ in 0..seconds {
+            let second = self.second;
+            for ((guid, port), kind, peer) in PORTS {
+                let mut record = json!({
+                    "type": "port", "ts": second * SECOND, "slot": second, "sampler": "s", "guid": Guid(guid).to_string(),
+                    "port": port, "lid": guid, "node": format!("n{guid}"), "kind": kind.as_str(), "peer_guid": Guid(peer.0).to_string(),
+                    "peer_port": peer.1, "peer": format!("n{}", peer.0), "link": "4xEDR", "status": "ok", "dt_ns": SECOND,
+                    "xmit_gbps": 1.0, "xmit_utilization": 0.01, "rcv_utilization": 0.01, "xmit_blocked": 0.0, "symbol_error_counter": 0,
+                });
+                if change((guid, port), &mut record) {
+                    state::add(&self.hub, second, &record.to_string());
+                }
+            }
+            let mut end = json!({"type": "sweep", "ts": second * SECOND, "slot": second, "sampler": "s", "ca": "x", "ca_port": 1,
+                "role": "primary", "duration_ns": 1, "ports": 6, "ok": 6});
+            for (name, value) in sweep.as_object().into_iter().flatten() {
+                end[name] = value.clone();
+            }
+            state::add(&self.hub, second, &end.to_string());
+            if second.is_multiple_of(10) {
+                self.watched.look(state::at(second));
+            }
+            self.second += 1;
+        }
+        let alerts = self.watched.alerts().into_iter();
+        alerts
+            .filter(|(_, state)| *state == Phase::Firing)
+            .map(|(id, _)| id)
+            .collect()
+    }
+
+    fn event(&self, event: &str, guid: u64, detail: &str) {
+        let line = json!({"type": "event", "ts": self.second * SECOND, "slot": self.second, "sampler": "s", "event": event,
+            "guid": Guid(guid).to_string(), "lid": guid, "detail": detail});
+        state::add(&self.hub, self.second, &line.to_string());
+    }
+}
+
+/// Leaves a record as it is.
+fn healthy(_: (u64, u8), _: &mut Value) -> bool {
+    true
+}
+
+fn nothing() -> Vec<String> {
+    Vec::new()
+}
+
+/// Sets fields of the records of some ports.
+fn with(ports: &[(u64, u8)], fields: Value) -> impl Fn((u64, u8), &mut Value) -> bool {
+    move |port, record| {
+        if ports.contains(&port) {
+            for (name, value) in fields.as_object().into_iter().flatten() {
+                record[name] = value.clone();
+            }
+        }
+        true
+    }
+}
+
+#[test]
+fn dead_devices_have_one_alert_each_and_none_for_their_links() {
+    let mut fabric = Fabric::new(|_| ());
+    assert_eq!(fabric.run(40, healthy, json!({})), nothing());
+    let silent = json!({"status": "unreachable"});
+    let dead = with(&[(0x101, 1)], silent.clone());
+    assert_eq!(
+        fabric.run(40, dead, json!({})),
+        ["InfinibandHcaDead/0x0000000000000101"]
+    );
+    assert_eq!(fabric.run(40, healthy, json!({})), nothing());
+    let dead = with(&[(2, 1), (2, 2), (0x102, 1)], silent);
+    assert_eq!(
+        fabric.run(40, dead, json!({})),
+        ["InfinibandSwitchDead/0x0000000000000002"],
+        "the host behind the switch is no other fault"
+    );
+    let alerts = fabric.hub.alerts();
+    let dead = alerts
+        .machine
+        .alerts()
+        .find(|alert| alert.state == Phase::Firing);
+    assert_eq!(
+        dead.map(|alert| alert.summary.as_str()),
+        Some("Switch n2 does not answer, nor do 1 devices behind it")
+    );
+}
+
+#[test]
+fn alert_of_a_device_stays_while_no_record_of_it_arrives() {
+    let mut fabric = Fabric::new(|_| ());
+    let dead = with(&[(0x101, 1)], json!({"status": "unreachable"}));
+    let expected = ["InfinibandHcaDead/0x0000000000000101"];
+    assert_eq!(fabric.run(40, dead, json!({})), expected);
+    let without = |port: (u64, u8), _: &mut Value| port.0 != 0x101;
+    assert_eq!(fabric.run(600, without, json!({})), expected);
+    assert_eq!(fabric.run(40, healthy, json!({})), nothing());
+}
+
+#[test]
+fn link_that_is_down_or_slower_has_one_alert() {
+    let mut fabric = Fabric::new(|_| ());
+    assert_eq!(fabric.run(40, healthy, json!({})), nothing());
+    let both = [(1, 1), (2, 1)];
+    let down = with(&both, json!({"status": "down"}));
+    assert_eq!(
+        fabric.run(40, down, json!({})),
+        ["InfinibandLinkDown/0x0000000000000001/1"]
+    );
+    let slow = with(&both, json!({"link": "1xEDR"}));
+    assert_eq!(
+        fabric.run(40, slow, json!({})),
+        ["InfinibandLinkDegraded/0x0000000000000001/1"]
+    );
+    // The port of the switch stands for the link.
+    let slow = with(&[(0x102, 1), (2, 2)], json!({"link": "1xEDR"}));
+    assert_eq!(
+        fabric.run(40, slow, json!({})),
+        ["InfinibandLinkDegraded/0x0000000000000002/2"]
+    );
+    assert_eq!(fabric.run(40, healthy, json!({})), nothing());
+}
+
+#[test]
+fn errors_of_an_hour_are_added_up() {
+    let mut fabric = Fabric::new(|raw| {
+        raw.limits = vec!["InfinibandSymbolErrors=20".to_owned()];
+    });
+    let start = fabric.second;
+    // One error each minute.
+    let errors = move |port: (u64, u8), record: &mut Value| {
+        let second = record["slot"].as_u64().expect("a slot");
+        let count = if port == (1, 2) {
+            (second - start) / 60
+        } else {
+            0
+        };
+        record["symbol_error_counter"] = json!(count.min(30));
+        true
+    };
+    let id = "InfinibandSymbolErrors/0x0000000000000001/2";
+    assert_eq!(fabric.run(20 * 60, errors, json!({})), nothing());
+    assert_eq!(fabric.run(3 * 60, errors, json!({})), [id]);
+    // The last error is after half an hour, so fewer than 21 are left an hour after the tenth.
+    assert_eq!(fabric.run(45 * 60, errors, json!({})), [id]);
+    assert_eq!(fabric.run(5 * 60, errors, json!({})), nothing());
+}
+
+#[test]
+fn root_of_congestion_is_found_while_ports_wait_for_it() {
+    let mut fabric = Fabric::new(|_| ());
+    let congested = |port: (u64, u8), record: &mut Value| {
+        match port {
+            (2, 2) => record["xmit_utilization"] = json!(0.97),
+            (0x101, 1) | (1, 1) => record["xmit_blocked"] = json!(0.6),
+            _ => {}
+        }
+        true
+    };
+    assert_eq!(fabric.run(40, healthy, json!({})), nothing());
+    assert_eq!(
+        fabric.run(40, congested, json!({})),
+        ["InfinibandCongestionRoot/0x0000000000000002/2"]
+    );
+    assert_eq!(fabric.run(40, healthy, json!({})), nothing());
+}
+
+#[test]
+fn samplers_that_miss_slots_drop_records_or_are_blind_are_found() {
+    let mut fabric = Fabric::new(|_| ());
+    assert_eq!(fabric.run(20, healthy, json!({})), nothing());
+    let sweep = json!({"slots_missed": 1, "lines_lost": 2});
+    assert_eq!(
+        fabric.run(20, healthy, sweep),
+        ["IbnetRecordsDropped/s x/1", "IbnetSlotsMissed/s x/1"]
+    );
+    // Five minutes later, these are past.
+    assert_eq!(fabric.run(320, healthy, json!({})), nothing());
+    assert_eq!(
+        fabric.run(20, healthy, json!({"ok": 0, "errors": 6})),
+        ["IbnetSamplerBlind/s x/1"]
+    );
+}
+
+#[test]
+fn change_and_loss_of_the_subnet_manager_are_found() {
+    let mut fabric = Fabric::new(|_| ());
+    fabric.event("sm", 0x101, "master, priority 14");
+    assert_eq!(fabric.run(20, healthy, json!({})), nothing());
+    fabric.event(
+        "sm",
+        0x101,
+        "master, priority 14; it does not answer any more",
+    );
+    assert_eq!(
+        fabric.run(20, healthy, json!({})),
+        ["InfinibandSubnetManagerSilent"]
+    );
+    fabric.event("sm_change", 0x102, "the master was 0x101, and is 0x102");
+    assert_eq!(
+        fabric.run(20, healthy, json!({})),
+        ["InfinibandSubnetManagerChanged"]
+    );
+    assert_eq!(fabric.run(600, healthy, json!({})), nothing());
+}
+
+#[test]
+fn wrong_clock_is_found() {
+    let hub = Arc::new(state::new(state::LIMITS));
+    let settings = settings(|raw| raw.hold = vec!["IbnetClockWrong=0s".to_owned()]);
+    let mut watched = Watched::new(Arc::clone(&hub), settings);
+    for second in state::START..state::START + 60 {
+        for (name, guid, ahead) in [("s1", 1, 0), ("s2", 2, 0), ("s3", 3, 0), ("s4", 4, 100)] {
+            state::add(&hub, second, &state::slot(name, guid, second + ahead));
+        }
+        watched.hub.tick(state::at(second));
+    }
+    let second = state::START + 60;
+    watched.look(state::at(second));
+    assert_eq!(
+        watched.alerts(),
+        [("IbnetClockWrong/s4 x/1".to_owned(), Phase::Firing)]
+    );
+}

@@ -1,0 +1,411 @@
+//! Finds the conditions that are true: from the samplers and events of the hub, and from the links,
+//! trees and errors that [`evaluated`](crate::query::evaluated) computes for its answers.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use ibnet_analysis::devices::DeviceFault;
+use ibnet_analysis::errors::{LinkFault, Thresholds};
+use ibnet_analysis::ports::{PortKey, PortName};
+use ibnet_analysis::trees::{Limits, RootCause};
+use ibnet_record::ERROR_COUNTERS;
+use ibnet_record::types::{NodeKind, PortNum, Printable};
+
+use super::conditions::{self, Condition};
+use super::machine::{Finding, Subject};
+use super::settings::Settings;
+use crate::events::Filter;
+use crate::live::topology::Topology;
+use crate::query::error::ApiError;
+use crate::query::evaluated::{self, Evaluated};
+use crate::query::managers;
+use crate::samplers::Sampler;
+use crate::state::{Hub, Now};
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// Time between two looks, and the length of the time range whose records a look evaluates. So
+/// every record is evaluated once.
+pub(crate) const EVERY_NS: u64 = 10 * SECOND_NS;
+
+/// Time over which errors are added up, time for which a slower link counts as degraded, and time
+/// for which a change of the subnet manager is reported, as in the rules for Prometheus.
+const ERRORS_NS: u64 = 3600 * SECOND_NS;
+const DEGRADED_NS: u64 = 24 * ERRORS_NS;
+const SM_CHANGE_NS: u64 = 600 * SECOND_NS;
+
+/// Time over which missed slots and dropped records of a sampler are counted, and the share of
+/// slots that a sampler may miss in this time.
+const SAMPLER_NS: u64 = 300 * SECOND_NS;
+const MISSED_SHARE: f64 = 0.01;
+
+/// Time after which the thread that reads the records no longer works.
+const STUCK: Duration = Duration::from_secs(60);
+
+/// Max number of counters with errors in the last hour. There must be a limit because an input can
+/// invent ports.
+const MAX_COUNTERS: usize = 50_000;
+
+/// Remembers what a condition needs from earlier records.
+#[derive(Debug, Default)]
+pub(crate) struct Watch {
+    /// End of the records that were evaluated, in nanoseconds since 1970.
+    evaluated_ns: u64,
+    /// What the last evaluation found, and the ports that had records then.
+    found: Vec<Finding>,
+    known: BTreeSet<PortKey>,
+    /// For each port with errors in the last hour and each condition: increases by the start of
+    /// their minute.
+    errors: BTreeMap<(PortKey, &'static str), VecDeque<(u64, u64)>>,
+    /// For each port: the highest data rate of its link, and when the link last had it.
+    fastest: BTreeMap<PortKey, (f64, u64)>,
+    /// For each HCA port of a sampler: time, missed slots and dropped records, as totals.
+    totals: BTreeMap<String, VecDeque<(u64, u64, u64)>>,
+}
+
+impl Watch {
+    /// Returns all conditions that are true now.
+    pub(crate) fn look(
+        &mut self,
+        hub: &Hub,
+        now: Now,
+        settings: &Settings,
+    ) -> Result<Vec<Finding>, ApiError> {
+        if now.monotonic.saturating_sub(hub.read().now) > STUCK {
+            return Err(ApiError::failed(
+                "the thread that reads the records does not work",
+            ));
+        }
+        self.evaluate(hub, settings)?;
+        let topology = Arc::clone(&hub.read().topology);
+        let mut all = self.found.clone();
+        self.find_degraded(&topology, now.wall_ns, &mut all);
+        let (samplers, is_behind) = {
+            let state = hub.read();
+            (state.samplers.rows(), state.is_behind())
+        };
+        for sampler in samplers.iter().filter(|sampler| sampler.is_live()) {
+            self.find_sampler(sampler, now.wall_ns, &mut all);
+        }
+        self.totals
+            .retain(|_, totals| totals.back().is_some_and(|last| last.0 == now.wall_ns));
+        if is_behind {
+            all.push(of_fabric(
+                &conditions::HUB_BEHIND,
+                "The hub processes records more slowly than they arrive".to_owned(),
+            ));
+        }
+        find_managers(hub, now.wall_ns, &mut all);
+        Ok(all)
+    }
+
+    /// Returns whether records have arrived that show the conditions of a subject. Conditions
+    /// without a device are always known.
+    pub(crate) fn knows(&self, subject: &Subject) -> bool {
+        let Some(guid) = subject.guid else {
+            return true;
+        };
+        let (first, last) = subject
+            .port
+            .map_or((PortNum(0), PortNum(u8::MAX)), |port| (port, port));
+        self.known
+            .range((guid, first)..=(guid, last))
+            .next()
+            .is_some()
+    }
+
+    /// Evaluates the records that have arrived since the last evaluation.
+    fn evaluate(&mut self, hub: &Hub, settings: &Settings) -> Result<(), ApiError> {
+        let (arrived_ns, interval_ns) = {
+            let state = hub.read();
+            (state.arrived_ns(), state.samplers.interval_ns().max(1))
+        };
+        // A recording is not evaluated before it has been read.
+        let to = arrived_ns.unwrap_or(0) / interval_ns * interval_ns;
+        let length_ns = EVERY_NS.max(interval_ns);
+        if to < self.evaluated_ns.saturating_add(length_ns) {
+            // After a clock was corrected, the newest records can be older.
+            if to.saturating_add(ERRORS_NS) < self.evaluated_ns {
+                self.evaluated_ns = to;
+            }
+            return Ok(());
+        }
+        let from = self.evaluated_ns.max(to.saturating_sub(6 * length_ns));
+        let found = evaluated::evaluate(hub, (from, to))?;
+        self.evaluated_ns = to;
+        self.known = found.ports().keys().copied().collect();
+        self.found = Vec::new();
+        self.find_faults(&found, to, settings);
+        let seconds = (to - from) as f64 / SECOND_NS as f64;
+        let roots = found.trees(Limits::default(), 0).into_iter();
+        // A root of more than half of the time range is no short burst.
+        let roots =
+            roots.filter(|tree| tree.why != RootCause::Unclear && tree.seconds > seconds / 2.0);
+        self.found.extend(roots.map(|tree| {
+            let why = match tree.why {
+                RootCause::SlowHost => "the host receives too slowly",
+                RootCause::Unreachable => "the device behind it does not answer",
+                RootCause::Full | RootCause::Unclear => "its link is full",
+            };
+            let summary = format!(
+                "{} is the root of congestion, because {why}; {} host ports and {} switch ports wait",
+                of_port(&tree.root),
+                tree.host_ports,
+                tree.switch_ports
+            );
+            at_port(&conditions::CONGESTION_ROOT, &tree.root, summary)
+        }));
+        Ok(())
+    }
+
+    /// Finds dead devices, links that are down, and counters with more errors than their limit.
+    fn find_faults(&mut self, found: &Evaluated, to: u64, settings: &Settings) {
+        let mut thresholds = Thresholds::default();
+        // The limits below apply to the sum of an hour.
+        let _ = thresholds.set("all=0");
+        let errors = found.errors(&thresholds);
+        for device in errors
+            .devices
+            .iter()
+            .filter(|device| device.fault == DeviceFault::Unreachable)
+        {
+            let (condition, kind) = match device.kind {
+                Some(NodeKind::Switch) => (&conditions::SWITCH_DEAD, "Switch"),
+                _ => (&conditions::HCA_DEAD, "HCA"),
+            };
+            let behind = match device.behind.len() {
+                0 => String::new(),
+                number => format!(", nor do {number} devices behind it"),
+            };
+            let summary = format!("{kind} {} does not answer{behind}", name(&device.port.node));
+            let mut finding = at_port(condition, &device.port, summary);
+            finding.subject.port = None;
+            self.found.push(finding);
+        }
+        for port in &errors.faulty {
+            let own = PortName::new(&port.summary.node, port.key);
+            if port.fault == Some(LinkFault::Down)
+                && is_first_end(found, port.key, port.summary.peer)
+            {
+                let peer = port
+                    .summary
+                    .peer_port()
+                    .map(|peer| format!(" to {}", of_port(&peer)));
+                let summary = format!(
+                    "The link of {}{} is down",
+                    of_port(&own),
+                    peer.unwrap_or_default()
+                );
+                self.found
+                    .push(at_port(&conditions::LINK_DOWN, &own, summary));
+            }
+            for (index, change) in port.changes() {
+                let counter = ERROR_COUNTERS[index];
+                let condition = conditions::ERRORS
+                    .iter()
+                    .find(|condition| condition.counter.is_some_and(|(name, _)| name == counter));
+                if let Some(condition) = condition {
+                    self.count((port.key, condition.name), to, change.increase);
+                }
+            }
+        }
+        self.errors.retain(|_, minutes| {
+            minutes.retain(|(minute, _)| minute + ERRORS_NS > to);
+            !minutes.is_empty()
+        });
+        for condition in &conditions::ERRORS {
+            let Some((counter, limit)) = condition.counter else {
+                continue;
+            };
+            let limit = settings.limit(condition, limit);
+            for ((key, name), minutes) in &self.errors {
+                let sum = minutes
+                    .iter()
+                    .fold(0_u64, |sum, (_, increase)| sum.saturating_add(*increase));
+                if *name == condition.name && sum > limit {
+                    let node = found.ports().get(key).map_or("", |port| &port.node);
+                    let port = PortName::new(node, *key);
+                    let summary = format!(
+                        "{counter} increased by {sum} within an hour at {}",
+                        of_port(&port)
+                    );
+                    self.found.push(at_port(condition, &port, summary));
+                }
+            }
+        }
+    }
+
+    fn count(&mut self, key: (PortKey, &'static str), to: u64, increase: u64) {
+        let is_full = self.errors.len() >= MAX_COUNTERS && !self.errors.contains_key(&key);
+        if is_full {
+            return;
+        }
+        let minute = to / (60 * SECOND_NS) * 60 * SECOND_NS;
+        let minutes = self.errors.entry(key).or_default();
+        match minutes.back_mut().filter(|last| last.0 == minute) {
+            Some((_, sum)) => *sum = sum.saturating_add(increase),
+            None => minutes.push_back((minute, increase)),
+        }
+    }
+
+    /// Finds links that are slower than in the last day, or than in the net file.
+    fn find_degraded(&mut self, topology: &Topology, wall_ns: u64, all: &mut Vec<Finding>) {
+        let mut fastest = BTreeMap::new();
+        for port in &topology.ports {
+            let Some(gbps) = port.gbps else { continue };
+            let key = (port.guid, port.port);
+            let best = match self.fastest.get(&key) {
+                Some(best) if best.0 > gbps && wall_ns.saturating_sub(best.1) < DEGRADED_NS => {
+                    *best
+                }
+                _ => (gbps, wall_ns),
+            };
+            fastest.insert(key, best);
+            let peer = port.peer.and_then(|peer| topology.ports.get(peer as usize));
+            let is_second = peer.is_some_and(|peer| {
+                is_before((peer.kind, (peer.guid, peer.port)), (port.kind, key))
+            });
+            if gbps < best.0 && !is_second {
+                let own = PortName::new(&port.node, key);
+                let summary = format!(
+                    "The link of {} is {}: {gbps} Gb/s instead of {} Gb/s",
+                    of_port(&own),
+                    port.link,
+                    best.0
+                );
+                all.push(at_port(&conditions::LINK_DEGRADED, &own, summary));
+            }
+        }
+        self.fastest = fastest;
+    }
+
+    fn find_sampler(&mut self, sampler: &Sampler, wall_ns: u64, all: &mut Vec<Finding>) {
+        let mut add = |condition, what: String| {
+            all.push(Finding {
+                condition,
+                subject: Subject {
+                    sampler: Some(sampler.title()),
+                    ..Subject::default()
+                },
+                node: None,
+                summary: format!("Sampler {} {what}", name(&sampler.title())),
+            });
+        };
+        if !sampler.connected {
+            add(&conditions::SAMPLER_DOWN, "sends no records".to_owned());
+        } else if sampler.answered.back() == Some(&0.0) {
+            add(
+                &conditions::SAMPLER_BLIND,
+                "gets no reply from any of its ports".to_owned(),
+            );
+        }
+        if sampler.wrong_clock {
+            let seconds = sampler.clock_distance_ns.unwrap_or(0) as f64 / SECOND_NS as f64;
+            add(
+                &conditions::CLOCK_WRONG,
+                format!("has a clock that is wrong by {seconds:.1} s"),
+            );
+        }
+        let totals = self.totals.entry(sampler.title()).or_default();
+        totals.push_back((wall_ns, sampler.slots_missed, sampler.lines_lost));
+        while totals
+            .get(1)
+            .is_some_and(|next| next.0 + SAMPLER_NS <= wall_ns)
+        {
+            totals.pop_front();
+        }
+        let first = totals.front().copied().unwrap_or_default();
+        // Entries of roles that the hub does not know can share a title.
+        let missed = sampler.slots_missed.saturating_sub(first.1);
+        let lost = sampler.lines_lost.saturating_sub(first.2);
+        let slots = SAMPLER_NS / sampler.interval_ns.max(1);
+        if missed as f64 > MISSED_SHARE * slots as f64 {
+            add(
+                &conditions::SLOTS_MISSED,
+                format!("missed {missed} slots in the last 5 minutes"),
+            );
+        }
+        if lost > 0 {
+            add(
+                &conditions::RECORDS_DROPPED,
+                format!("dropped {lost} records in the last 5 minutes"),
+            );
+        }
+    }
+}
+
+/// Finds changes and losses of the subnet manager.
+fn find_managers(hub: &Hub, wall_ns: u64, all: &mut Vec<Finding>) {
+    let range = (wall_ns.saturating_sub(SM_CHANGE_NS), u64::MAX);
+    let change = hub.read().events(&Filter {
+        from: range.0,
+        to: range.1,
+        names: vec!["sm_change".to_owned()],
+        guid: None,
+        port: None,
+        limit: 1,
+    });
+    if let Some(change) = change.first() {
+        let summary = format!(
+            "Another subnet manager is the master: {}",
+            Printable(&change.detail)
+        );
+        all.push(of_fabric(&conditions::SM_CHANGED, summary));
+    }
+    let managers = managers::find(hub, (0, u64::MAX)).rows;
+    if !managers.is_empty() && !managers.iter().any(|manager| manager.is_master) {
+        all.push(of_fabric(
+            &conditions::SM_SILENT,
+            "No subnet manager is the master".to_owned(),
+        ));
+    }
+}
+
+/// Returns whether a port stands for its link. A link with a fault at both ends has one alert.
+fn is_first_end(found: &Evaluated, key: PortKey, peer: Option<PortKey>) -> bool {
+    let kind = |key: &PortKey| found.ports().get(key).and_then(|port| port.kind);
+    peer.filter(|peer| found.ports().contains_key(peer))
+        .is_none_or(|peer| !is_before((kind(&peer), peer), (kind(&key), key)))
+}
+
+/// Returns whether the first port stands for a link: a port of a switch comes before that of a host.
+fn is_before(first: (Option<NodeKind>, PortKey), second: (Option<NodeKind>, PortKey)) -> bool {
+    let order = |(kind, key)| (kind != Some(NodeKind::Switch), key);
+    order(first) < order(second)
+}
+
+fn name(text: &str) -> Printable<'_> {
+    Printable(text)
+}
+
+fn of_port(port: &PortName) -> String {
+    let node = if port.node.is_empty() {
+        port.guid.to_string()
+    } else {
+        name(&port.node).to_string()
+    };
+    format!("{node} port {}", port.port)
+}
+
+fn at_port(condition: &'static Condition, port: &PortName, summary: String) -> Finding {
+    Finding {
+        condition,
+        subject: Subject {
+            guid: Some(port.guid),
+            port: Some(port.port),
+            sampler: None,
+        },
+        node: Some(port.node.to_string()).filter(|node| !node.is_empty()),
+        summary,
+    }
+}
+
+fn of_fabric(condition: &'static Condition, summary: String) -> Finding {
+    Finding {
+        condition,
+        subject: Subject::default(),
+        node: None,
+        summary,
+    }
+}

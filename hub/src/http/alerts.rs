@@ -1,0 +1,172 @@
+//! Handlers for alerts: their list, and the marks of users.
+
+use std::time::Duration;
+
+use axum::body::{Body, to_bytes};
+use axum::extract::{RawQuery, State};
+use axum::http::{HeaderMap, StatusCode};
+use serde::{Deserialize, Serialize};
+
+use super::answer::Answer;
+use super::app::{Answered, App};
+use super::params::Params;
+use super::values::now_ns;
+use crate::alerts::machine::{Alert, Phase};
+use crate::alerts::marks::Mark;
+use crate::alerts::status::ReceiverState;
+use crate::query::error::ApiError;
+use crate::state::Hub;
+
+/// Header with the token of a user. A page of another site cannot send it, because the hub answers
+/// no request for permission (CORS preflight).
+const TOKEN: &str = "ibnet-token";
+
+/// Max size of a request body, and max time until it has arrived.
+const LONGEST: usize = 16 << 10;
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Max length of a reason in bytes, and max duration of a mark.
+const LONGEST_REASON: usize = 500;
+const LONGEST_MARK_NS: u64 = 366 * 86_400_000_000_000;
+
+#[derive(Serialize)]
+struct Alerts {
+    /// Time of the last look for conditions. 0 before the first one.
+    looked_ns: u64,
+    /// Why the last look failed. Null if it did not.
+    error: Option<String>,
+    /// Number of alerts that are not listed, because there are too many.
+    left_out: usize,
+    /// Number of firing alerts that are not silenced.
+    firing: usize,
+    /// Whether users may mark alerts.
+    markable: bool,
+    rows: Vec<Row>,
+    receivers: Vec<ReceiverState>,
+}
+
+#[derive(Serialize)]
+struct Row {
+    #[serde(flatten)]
+    alert: Alert,
+    /// Who has seen or silenced the alert.
+    mark: Option<Mark>,
+}
+
+/// A request to mark an alert. A time in the past removes the mark.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Request {
+    id: String,
+    why: String,
+    silent: bool,
+    until_ns: u64,
+}
+
+fn answer(hub: &Hub) -> Result<Answer, ApiError> {
+    let alerts = hub.alerts();
+    let is_loud =
+        |alert: &&Alert| alert.state == Phase::Firing && !alerts.marks.is_silent(&alert.id);
+    let row = |alert: &Alert| Row {
+        alert: alert.clone(),
+        mark: alerts.marks.get(&alert.id).cloned(),
+    };
+    Answer::json(&Alerts {
+        looked_ns: alerts.looked_ns,
+        error: alerts.error.clone(),
+        left_out: alerts.machine.left_out,
+        firing: alerts.machine.alerts().filter(is_loud).count(),
+        markable: hub.users.is_some(),
+        rows: alerts.machine.alerts().map(row).collect(),
+        receivers: alerts.receivers.clone(),
+    })
+}
+
+pub(crate) async fn list(
+    State(app): State<App>,
+    headers: HeaderMap,
+    RawQuery(query): RawQuery,
+) -> Answered {
+    Params::parse(query.as_deref(), &[])?;
+    Ok(answer(&app.hub)?.respond(&headers))
+}
+
+pub(crate) async fn mark(
+    State(app): State<App>,
+    headers: HeaderMap,
+    RawQuery(query): RawQuery,
+    body: Body,
+) -> Answered {
+    Params::parse(query.as_deref(), &[])?;
+    let token = headers
+        .get(TOKEN)
+        .and_then(|token| token.to_str().ok())
+        .unwrap_or_default()
+        .to_owned();
+    let read = tokio::time::timeout(PATIENCE, to_bytes(body, LONGEST));
+    let body =
+        read.await.ok().and_then(Result::ok).ok_or_else(|| {
+            ApiError::wrong("the body does not arrive, or it is longer than 16 KiB")
+        })?;
+    app.compute(headers, move |hub| {
+        let users = hub
+            .users
+            .as_ref()
+            .ok_or_else(|| ApiError::missing("the configuration of the hub has no users"))?;
+        let by = users
+            .name_of(&token)
+            .map_err(|error| ApiError::failed(error.to_string()))?
+            .ok_or_else(|| ApiError {
+                status: StatusCode::FORBIDDEN,
+                reason: "the header Ibnet-Token has no token of a user".to_owned(),
+            })?;
+        let request: Request = serde_json::from_slice(&body).map_err(|error| {
+            ApiError::wrong(format!(
+                "cannot read the body: {error}; send id, why, silent and until_ns"
+            ))
+        })?;
+        set(hub, by, request)?;
+        answer(hub)
+    })
+    .await
+}
+
+fn set(hub: &Hub, by: String, request: Request) -> Result<(), ApiError> {
+    let Request {
+        id,
+        why,
+        silent,
+        until_ns,
+    } = request;
+    let at_ns = now_ns();
+    if why.trim().is_empty() || why.len() > LONGEST_REASON {
+        return Err(ApiError::wrong("give a reason of 1 to 500 bytes in why"));
+    }
+    if until_ns > at_ns.saturating_add(LONGEST_MARK_NS) {
+        return Err(ApiError::wrong("until_ns is more than a year away"));
+    }
+    let mut alerts = hub.alerts();
+    if !alerts.machine.alerts().any(|alert| alert.id == id) {
+        return Err(ApiError::missing("there is no alert with this id"));
+    }
+    tracing::info!(
+        alert = id,
+        by,
+        why,
+        silent,
+        until_ns,
+        "a user marks an alert"
+    );
+    let mark = Mark {
+        by,
+        why,
+        silent,
+        at_ns,
+        until_ns,
+    };
+    if alerts.marks.set(&id, mark) {
+        Ok(())
+    } else {
+        Err(ApiError::wrong("there are too many marks; remove some"))
+    }
+}
