@@ -272,7 +272,7 @@ fn matrix_of_a_single_pair_is_exact() {
         .success();
     let text = String::from_utf8_lossy(&text.get_output().stdout).into_owned();
     assert!(
-        text.contains("n1    n2    3.800 GB  4.000 GB  4.200 GB"),
+        text.contains("n1    n2  3.800 GB  4.000 GB  4.200 GB"),
         "{text}"
     );
     assert!(text.lines().all(|line| line.len() <= 80), "{text}");
