@@ -82,18 +82,24 @@ fn write_worth(text: &mut String, matrix: &Matrix) -> fmt::Result {
     writeln!(
         text,
         "\n\
-         Port counters have no destinations. An estimate can be wrong by half or more: trust\n\
-         which pairs are large, and the bounds. Both come from the routes and the counters in\n\
-         intervals of {} s, and assume that hosts of different jobs exchange no data.\n\
-         {} of the traffic between switches is not explained.",
-        matrix.interval_ns as f64 / 1e9,
-        percent(matrix.unexplained)
+         Port counters have no destinations. An estimate can be wrong by half or more:\n\
+         trust which pairs are large, and the bounds. Both come from the routes and the\n\
+         counters in intervals of {} s, and assume that hosts of different jobs\n\
+         exchange no data.",
+        matrix.interval_ns as f64 / 1e9
     )?;
+    if let unexplained @ Some(_) = matrix.unexplained {
+        let share = percent(unexplained);
+        writeln!(
+            text,
+            "{share} of the traffic between switches is not explained."
+        )?;
+    }
     if matrix.contradicted_seconds > 0.0 {
         writeln!(
             text,
-            "In {:.0} s of this time, the counters contradict this assumption: do not trust the\n\
-             estimates of this time. Its bounds do not assume it.",
+            "In {:.0} s of this time, the counters contradict this assumption: do not trust\n\
+             the estimates of this time. Its bounds do not assume it.",
             matrix.contradicted_seconds
         )?;
     }

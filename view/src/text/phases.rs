@@ -59,8 +59,9 @@ pub fn report(phases: &[Phase]) -> String {
         more => format!("and {more} more (--format json)\n"),
     };
     format!(
-        "\n{}\n{more}\"seconds\" is the recorded time of the phase, and \"blocked\" is summed over the ports of its\n\
-         nodes. Within a step, traffic is taken as constant: give more --steps for short phases.\n",
+        "\n{}\n{more}\"seconds\" is the recorded time of the phase; \"blocked\" is summed over the ports\n\
+         of its nodes. Traffic is taken as constant within a step: give more --steps for\n\
+         short phases.\n",
         table::to_text(table, &[1, 2, 3, 4, 5, 6, 7])
     )
 }

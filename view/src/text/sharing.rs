@@ -289,15 +289,16 @@ fn tests(compared: &Comparison) -> String {
         );
         text += &format!("run time and {what:26}  {test}\n");
     }
-    text += "p is the probability of such a correlation by chance. With fewer than five runs it is\n\
-             never below 0.05. A correlation is not a cause: a longer run has more time to be blocked.\n";
+    text += "p is the probability of such a correlation by chance. With fewer than five runs\n\
+             it is never below 0.05. A correlation is not a cause: a longer run has more time\n\
+             to be blocked.\n";
     if *left_out > 0 {
         text += &format!(
-            "Left out: {left_out} that did not complete, or whose blocked time is known for less than 80 %.\n"
+            "Left out: {left_out} that did not complete, or lack a fifth of their blocked time.\n"
         );
     }
     if compared.has_other_nodes {
-        text += "The runs have different numbers of nodes, so their times are hardly comparable.\n";
+        text += "The runs have different numbers of nodes: their times are hardly comparable.\n";
     }
     text
 }

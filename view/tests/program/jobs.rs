@@ -272,10 +272,10 @@ fn matrix_of_a_single_pair_is_exact() {
         .success();
     let text = String::from_utf8_lossy(&text.get_output().stdout).into_owned();
     assert!(
-        text.contains("n1    n2    3.800 GB  4.000 GB  4.200 GB"),
+        text.contains("n1    n2  3.800 GB  4.000 GB  4.200 GB"),
         "{text}"
     );
-    assert!(text.lines().all(|line| line.len() <= 90), "{text}");
+    assert!(text.lines().all(|line| line.len() <= 80), "{text}");
     let svg = fs::read_to_string(folder.path().join("m.svg")).unwrap();
     assert!(
         svg.contains(">n1 (1)<") && svg.contains(">n2 (2)<"),
@@ -377,7 +377,7 @@ fn imported_recording_is_drawn() {
         .iter()
         .filter_map(|cell| cell["value"].as_f64())
         .collect();
-    assert_eq!(rows[0]["row"], "n1");
+    assert_eq!(rows[0]["node"], "n1");
     assert!(
         values.len() >= 3 && values.iter().all(|gbps| (gbps - 8.0).abs() < 1e-6),
         "{rows:?}"
