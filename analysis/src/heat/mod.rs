@@ -133,8 +133,8 @@ impl Row {
     }
 }
 
-/// Returns the blocked time per byte in nanoseconds, of blocked shares and data rates in Gb/s. It is
-/// known only where both are exact, and 0 where nothing waited, even if nothing was sent either.
+/// Returns the blocked time per byte in nanoseconds, of blocked shares and data rates in Gb/s. It
+/// is known only where both are exact, and 0 where nothing waited, even if nothing was sent either.
 fn per_byte(blocked: &[Cell], sent: &[Cell]) -> Vec<Cell> {
     let of = |(blocked, sent): (&Cell, &Cell)| match (*blocked, *sent) {
         (Cell::Value(0.0), Cell::Value(_)) => Cell::Value(0.0),

@@ -1,7 +1,7 @@
 //! Roots of congestion over a long time, and the jobs that waited for them.
 //!
-//! The search for trees has a limited number of intervals, so it runs for each part of the time, and
-//! the results are added.
+//! The search for trees has a limited number of intervals, so it runs for each part of the time,
+//! and the results are added.
 
 use std::collections::{BTreeMap, BTreeSet};
 

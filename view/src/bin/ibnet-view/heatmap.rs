@@ -40,7 +40,8 @@ pub(crate) struct Args {
     recorded: Recorded,
     /// Metric: xmit_gbps, rcv_gbps, xmit_utilization, rcv_utilization, xmit_blocked, rtt_ns (all
     /// MADs of a port in a slot), rtt_mean_ns (mean per MAD), blocked_ns_per_byte (blocked time per
-    /// byte sent), errors (all kinds), or a counter for its rate. An array of counters is summed; NAME[3] is one element of it
+    /// byte sent), errors (all kinds), or a counter for its rate. An array of counters is summed;
+    /// NAME[3] is one element of it
     #[arg(
         short,
         long,

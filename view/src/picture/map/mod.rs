@@ -1,6 +1,6 @@
-//! Draws a map of the fabric as SVG. Switches are in rows by tier. The colour and the width of
-//! a link show its utilization, or another metric. Links of hosts are bars in the box of their switch, or boxes
-//! below it.
+//! Draws a map of the fabric as SVG. Switches are in rows by tier. The colour and the width of a
+//! link show its utilization, or another metric. Links of hosts are bars in the box of their
+//! switch, or boxes below it.
 //!
 //! Blocked links have teeth, and roots of congestion have a label. Devices that do not answer
 //! are crossed out. If a job is selected, its hosts are outlined and all other parts are

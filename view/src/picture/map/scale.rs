@@ -16,8 +16,8 @@ use ibnet_analysis::stat::Stat;
 use crate::draw::axis;
 use crate::text::count;
 
-/// Colours from the first to the last value of the range. They are the darker part of the scheme Blues of ColorBrewer
-/// 2.0 (C. Brewer), whose palest colours are not visible on white.
+/// Colours from the first to the last value of the range. They are the darker part of the scheme
+/// Blues of ColorBrewer 2.0 (C. Brewer), whose palest colours are not visible on white.
 const BLUES: [[u8; 3]; 6] = [
     [0xc6, 0xdb, 0xef],
     [0x9e, 0xca, 0xe1],
