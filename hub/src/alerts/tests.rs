@@ -206,7 +206,7 @@ fn sampler_that_sends_no_records_is_down_until_it_is_back() {
             state::add(&hub, second, &state::slot("s1", 1, second));
         }
         state::add(&hub, second, &state::slot("s2", 2, second));
-        if second % 10 == 0 {
+        if second.is_multiple_of(10) {
             watched.look(state::at(second));
             let now = watched.alerts();
             if found.last().is_none_or(|(_, last)| *last != now) {

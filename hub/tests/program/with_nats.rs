@@ -1,9 +1,8 @@
 //! Input from a real NATS server with JetStream.
 
 use std::fs;
-use std::io::Write as _;
 use std::net::TcpListener;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;

@@ -14,8 +14,11 @@ struct Fabric {
     second: u64,
 }
 
+/// GUID and number of a port.
+type Key = (u64, u8);
+
 /// Ports, their kinds and their peers.
-const PORTS: [((u64, u8), NodeKind, (u64, u8)); 6] = [
+const PORTS: [(Key, NodeKind, Key); 6] = [
     ((1, 1), NodeKind::Switch, (2, 1)),
     ((1, 2), NodeKind::Switch, (0x101, 1)),
     ((2, 1), NodeKind::Switch, (1, 1)),
@@ -48,7 +51,7 @@ impl Fabric {
     fn run(
         &mut self,
         seconds: u64,
-        change: impl Fn((u64, u8), &mut Value) -> bool,
+        change: impl Fn(Key, &mut Value) -> bool,
         sweep: Value,
     ) -> Vec<String> {
         for _ in 0..seconds {
@@ -90,7 +93,7 @@ impl Fabric {
 }
 
 /// Leaves a record as it is.
-fn healthy(_: (u64, u8), _: &mut Value) -> bool {
+fn healthy(_: Key, _: &mut Value) -> bool {
     true
 }
 
@@ -99,7 +102,7 @@ fn nothing() -> Vec<String> {
 }
 
 /// Sets fields of the records of some ports.
-fn with(ports: &[(u64, u8)], fields: Value) -> impl Fn((u64, u8), &mut Value) -> bool {
+fn with(ports: &[Key], fields: Value) -> impl Fn(Key, &mut Value) -> bool {
     move |port, record| {
         if ports.contains(&port) {
             for (name, value) in fields.as_object().into_iter().flatten() {
@@ -144,7 +147,7 @@ fn alert_of_a_device_stays_while_no_record_of_it_arrives() {
     let dead = with(&[(0x101, 1)], json!({"status": "unreachable"}));
     let expected = ["InfinibandHcaDead/0x0000000000000101"];
     assert_eq!(fabric.run(40, dead, json!({})), expected);
-    let without = |port: (u64, u8), _: &mut Value| port.0 != 0x101;
+    let without = |port: Key, _: &mut Value| port.0 != 0x101;
     assert_eq!(fabric.run(600, without, json!({})), expected);
     assert_eq!(fabric.run(40, healthy, json!({})), nothing());
 }
@@ -180,7 +183,7 @@ fn errors_of_an_hour_are_added_up() {
     });
     let start = fabric.second;
     // One error each minute.
-    let errors = move |port: (u64, u8), record: &mut Value| {
+    let errors = move |port: Key, record: &mut Value| {
         let second = record["slot"].as_u64().expect("a slot");
         let count = if port == (1, 2) {
             (second - start) / 60
@@ -201,7 +204,7 @@ fn errors_of_an_hour_are_added_up() {
 #[test]
 fn root_of_congestion_is_found_while_ports_wait_for_it() {
     let mut fabric = Fabric::new(|_| ());
-    let congested = |port: (u64, u8), record: &mut Value| {
+    let congested = |port: Key, record: &mut Value| {
         match port {
             (2, 2) => record["xmit_utilization"] = json!(0.97),
             (0x101, 1) | (1, 1) => record["xmit_blocked"] = json!(0.6),
