@@ -312,7 +312,7 @@ fn wrong_requests_get_a_reason() {
         (
             "/events?kind=x",
             400,
-            "expected links, devices, counters, samplers, sm (found x)",
+            "expected links, devices, counters, samplers, sm, routine (found x)",
         ),
         (
             "/events?limit=1000000",
