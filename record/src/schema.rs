@@ -150,10 +150,11 @@ impl<'de> MapAccess<'de> for Entries<'_> {
     ) -> Result<V::Value, Self::Error> {
         let mut kind = Kind::Text;
         let value = seed.deserialize(Value { kind: &mut kind })?;
-        let presence = if self.name == "ts" {
-            Presence::Required
-        } else {
-            Presence::Always
+        let presence = match self.name {
+            "ts" => Presence::Required,
+            // Lines of samplers before this field lack it.
+            "clear" => Presence::Optional,
+            _ => Presence::Always,
         };
         self.fields.push(Field {
             name: self.name,

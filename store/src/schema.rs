@@ -348,7 +348,7 @@ mod tests {
     fn columns_have_the_types_of_existing_files() {
         let port = format!(
             "{HEAD}, role text?, guid text!, port u8!, {LINK}, status text, rtt_ns u64, rtt_min_ns u64, mads u32, mad_status u16?, \
-             errno i32?, identity text, saturated texts?, dt_ns u64, xmit_gbps decimal, rcv_gbps decimal, xmit_utilization decimal, \
+             errno i32?, identity text, saturated texts?, clear_lost_bytes u64?, dt_ns u64, xmit_gbps decimal, rcv_gbps decimal, xmit_utilization decimal, \
              rcv_utilization decimal, xmit_blocked decimal, xmit_blocked_dt_ns u64?"
         );
         let rates = [
@@ -365,7 +365,7 @@ mod tests {
                      mads_bad_length u64, mads_bad_class u64, mads_bad_attribute u64, mads_bad_port u64, mads_refused u64, \
                      load_bytes u64, slots_missed u64, lines_lost u64, rtt_p50_ns u64, rtt_p99_ns u64, rtt_max_ns u64";
         let start = format!(
-            "{HEAD}, schema u32, version text, boot_id text, pid u32, {SOURCE}, interval_ns u64, groups texts, ports u64, \
+            "{HEAD}, schema u32, version text, boot_id text, pid u32, {SOURCE}, interval_ns u64, groups texts, clear texts?, ports u64, \
              mads_per_slot u64, assignments_sha256 text, clock_ns u64, file_seq u32"
         );
         let histogram = "kind text, device_kind text, guid text, lid u16, hops u16, system_guid text, vendor_id u32, device_id u16, clock_ns u64, \
