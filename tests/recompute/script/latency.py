@@ -134,7 +134,7 @@ def distributions(recording):
         if r["kind"] != "switch" and r["peer_guid"] is not None and r["peer"] is not None:
             names.setdefault(r["peer_guid"], r["peer"])
     for h in histograms:
-        if h["guid"] is not None and h.get("system_guid") is not None:
+        if h["guid"] is not None and h["system_guid"] is not None:
             facts[h["guid"]].setdefault("chassis", h["system_guid"])
             facts[h["guid"]].setdefault("model", (h["vendor_id"], h["device_id"]))
     for r in ports:
