@@ -170,6 +170,10 @@ pub struct SweepRecord<Text> {
     pub rtt_max_ns: Option<u64>,
 }
 
+/// Fields of a `histogram` record that are absent without a value. Versions before them have no
+/// such fields.
+pub(super) const ABSENT: [&str; 4] = ["system_guid", "vendor_id", "device_id", "min_ns"];
+
 /// Distribution of durations, written once a minute.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(tag = "type", rename = "histogram")]
@@ -203,19 +207,23 @@ pub struct HistogramRecord<Text> {
     /// Distance of the device in hops. Null except for `service`. Also null if the plan does not
     /// state the distance.
     pub hops: Option<u16>,
-    /// SystemImageGUID of the device, which all switches of a chassis share. Null except for
-    /// `service`. Also null if the device did not answer NodeInfo, and in lines of older versions.
+    /// SystemImageGUID of the device, which all switches of a chassis share. Absent except for
+    /// `service`, and if the device did not answer NodeInfo.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub system_guid: Option<Guid>,
-    /// Vendor ID of the device. Null like `system_guid`.
+    /// Vendor ID of the device. Absent like `system_guid`.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub vendor_id: Option<u32>,
-    /// Device ID, assigned by the vendor. Null like `system_guid`.
+    /// Device ID, assigned by the vendor. Absent like `system_guid`.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub device_id: Option<u16>,
     /// Shortest time that one reading of the clock takes, measured when the record was made. `None`
     /// only if the line does not have the field.
     pub clock_ns: Option<u64>,
     /// Mean of the values. `None` only if the line does not have the field.
     pub mean_ns: Option<u64>,
-    /// The shortest value, exactly. Null except for `service`, and in lines of older versions.
+    /// The shortest value, exactly. Absent except for `service`.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub min_ns: Option<u64>,
     /// Number of values.
     #[serde(default)]

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use serde::Deserialize;
 use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, Visitor, value};
 
-use super::fields::{EventRecord, HistogramRecord, Start, SweepRecord};
+use super::fields::{ABSENT, EventRecord, HistogramRecord, Start, SweepRecord};
 use super::port::{PortField, Presence};
 use super::reader::Type;
 pub use super::value::Kind;
@@ -37,7 +37,13 @@ pub fn fields(of: Type) -> Vec<Field> {
         Type::Port => fields.extend(port_fields()),
         Type::Start => fields.extend(traced::<Start<String>>()),
         Type::Sweep => fields.extend(traced::<SweepRecord<String>>()),
-        Type::Histogram => fields.extend(traced::<HistogramRecord<String>>()),
+        Type::Histogram => {
+            fields.extend(traced::<HistogramRecord<String>>());
+            let absent = fields
+                .iter_mut()
+                .filter(|field| ABSENT.contains(&field.name));
+            absent.for_each(|field| field.presence = Presence::Optional);
+        }
         Type::Event => fields.extend(traced::<EventRecord<String>>()),
     }
     fields

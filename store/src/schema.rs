@@ -368,8 +368,8 @@ mod tests {
             "{HEAD}, schema u32, version text, boot_id text, pid u32, {SOURCE}, interval_ns u64, groups texts, clear texts?, ports u64, \
              mads_per_slot u64, assignments_sha256 text, clock_ns u64, file_seq u32"
         );
-        let histogram = "kind text, device_kind text, guid text, lid u16, hops u16, system_guid text, vendor_id u32, device_id u16, clock_ns u64, \
-                         mean_ns u64, min_ns u64, count u64, v2 text";
+        let histogram = "kind text, device_kind text, guid text, lid u16, hops u16, system_guid text?, vendor_id u32?, device_id u16?, clock_ns u64, \
+                         mean_ns u64, min_ns u64?, count u64, v2 text";
         for (table, expected) in [
             (TableName::Ports, port.clone()),
             (

@@ -9,7 +9,7 @@ use super::bins::Bins;
 use super::distribution::Distribution;
 use super::evaluated::Latencies;
 use super::grouping::{By, Named};
-use super::rows::LatencyRow;
+use super::rows::{LatencyBin, LatencyRow};
 
 /// A recording with a name.
 #[derive(Clone, Debug)]
@@ -168,6 +168,28 @@ pub fn rows(recordings: &[Recording], bins: Bins) -> Vec<LatencyRow> {
                 distance: shift.map(|shift| shift.distance),
                 ..LatencyRow::of(group.by, group.name, values, bins)
             });
+        }
+    }
+    rows
+}
+
+/// Returns the bins with values of all distributions. All recordings have the same bins.
+pub fn bin_rows(recordings: &[Recording], bins: Bins) -> Vec<LatencyBin> {
+    let Some(first) = recordings.first() else {
+        return Vec::new();
+    };
+    let bins = bins.with_width(&first.latencies.all);
+    let mut rows = Vec::new();
+    for Recording { name, latencies } in recordings {
+        let recording = (recordings.len() > 1).then(|| name.clone());
+        for (by, name, guid, values) in latencies.distributions() {
+            rows.extend(bins.counts(values).into_iter().map(|bin| LatencyBin {
+                recording: recording.clone(),
+                by,
+                name: name.to_owned(),
+                guid,
+                bin,
+            }));
         }
     }
     rows

@@ -8,7 +8,6 @@ use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
 use ibnet_record::types::{Guid, NodeKind};
-use rustc_hash::FxHashMap;
 
 use super::compound::Compound;
 use super::distribution::Distribution;
@@ -23,7 +22,7 @@ use crate::record::{self, Port, Record, Type};
 pub struct Latency {
     samplers: BTreeMap<String, OfSampler>,
     compound: Compound,
-    devices: FxHashMap<Guid, Facts>,
+    devices: BTreeMap<Guid, Facts>,
     timer: Distribution,
     /// Lowest resolution of the histograms by kind and of those by device.
     resolutions: [Option<Resolution>; 2],
@@ -223,13 +222,12 @@ impl Latency {
         let is_in = |(switch, facts): &(&Guid, &Facts)| {
             facts.chassis == Some(guid) && facts.switch == Some(**switch)
         };
-        let mut switches: Vec<Guid> = self
+        let switches: Vec<Guid> = self
             .devices
             .iter()
             .filter(is_in)
             .map(|(guid, _)| *guid)
             .collect();
-        switches.sort_unstable();
         match switches[..] {
             [] => guid.to_string(),
             [one] => name(one),

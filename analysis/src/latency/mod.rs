@@ -28,4 +28,4 @@ mod rows;
 
 pub use evaluated::{Latencies, ModeReport, Resolution, Source};
 pub use fold::Latency;
-pub use rows::{COMPOUND, LEAST, LatencyBin, LatencyRow, MINIMA, TIMER, bin_rows};
+pub use rows::{COMPOUND, LEAST, LatencyBin, LatencyRow, MINIMA, TIMER};

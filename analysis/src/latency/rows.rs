@@ -4,7 +4,6 @@ use ibnet_record::types::Guid;
 use serde::Serialize;
 
 use super::bins::{Bins, Counted};
-use super::compare::Recording;
 use super::distribution::{Distribution, Moments};
 use super::evaluated::Latencies;
 use super::fit::{Excess, LogNormal};
@@ -197,31 +196,9 @@ impl Row for LatencyBin {
     ];
 }
 
-/// Returns the bins with values of all distributions. All recordings have the same bins.
-pub fn bin_rows(recordings: &[Recording], bins: Bins) -> Vec<LatencyBin> {
-    let Some(first) = recordings.first() else {
-        return Vec::new();
-    };
-    let bins = bins.with_width(&first.latencies.all);
-    let mut rows = Vec::new();
-    for Recording { name, latencies } in recordings {
-        let recording = (recordings.len() > 1).then(|| name.clone());
-        for (by, name, guid, values) in latencies.distributions() {
-            rows.extend(bins.counts(values).into_iter().map(|bin| LatencyBin {
-                recording: recording.clone(),
-                by,
-                name: name.to_owned(),
-                guid,
-                bin,
-            }));
-        }
-    }
-    rows
-}
-
 impl Latencies {
     /// Returns all distributions with their grouping, name and GUID.
-    fn distributions(&self) -> Vec<(Option<By>, &str, Option<Guid>, &Distribution)> {
+    pub(super) fn distributions(&self) -> Vec<(Option<By>, &str, Option<Guid>, &Distribution)> {
         let mut all = vec![(None, "all", None, &self.all)];
         for by in By::ALL {
             let groups = self.groups(by).iter();

@@ -34,7 +34,8 @@ STATED |= {ARRAYS[0]: ["xmtsl_dt_slots"], ARRAYS[1]: ["vlxmitcounters_dt_slots"]
 # The fields of all records that the views use. A field that a record does not have is None.
 FIELDS = """type ts slot sampler role guid port node kind hops peer_guid peer_port peer link mtu status rtt_ns rtt_min_ns mads
     saturated dt_ns xmit_gbps rcv_gbps xmit_utilization rcv_utilization xmit_blocked xmit_blocked_dt_ns ca ca_port duration_ns
-    decode_ns ports ok late down slots_missed lines_lost event detail device_kind v2 count interval_ns clock_ns""".split() + COUNTERS
+    decode_ns ports ok late down slots_missed lines_lost event detail device_kind v2 count interval_ns clock_ns
+    min_ns system_guid vendor_id device_id""".split() + COUNTERS
 FIELDS += sorted({field for fields in STATED.values() for field in fields})
 
 RATES = ["xmit_gbps", "rcv_gbps", "xmit_utilization", "rcv_utilization"]

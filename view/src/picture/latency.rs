@@ -497,7 +497,10 @@ mod tests {
                 .iter()
                 .map(|(_, panel)| (panel.name.as_str(), panel.curves.len()))
                 .collect();
-            assert_eq!(names, [("all values", 1), ("by kind", 3), ("by hops", 3)]);
+            let rows = [("all values", 1), ("by kind", 3), ("by hops", 3)];
+            assert_eq!(names[..3], rows);
+            // Five switches, and the unknown switch of the HCAs.
+            assert_eq!(names[3..], [("by switch", 7)]);
             assert_eq!(picture.panels[0].1.modes.len(), 2);
             let text = String::from_utf8(render(&picture, Format::Svg).unwrap()).unwrap();
             assert!(

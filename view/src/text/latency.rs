@@ -181,10 +181,10 @@ pub(super) fn sources(latencies: &Latencies) -> String {
                 "Values: round-trip times of single MADs. By device, model, distance and switch:\n{mean}.\n"
             )
         }
-        (Source::PortMeans, _) => format!("Without histogram records the values are {mean}.\n"),
+        (Source::PortMeans, _) => format!("Values: {mean} (no `histogram` records).\n"),
     };
     let least = if latencies.least.is_empty() {
-        "Least of a device: not known; the records have no `rtt_min_ns` and no `service` histograms.\n"
+        "Least of a device: not known (no `rtt_min_ns`, no `service` histograms).\n"
     } else if latencies.has_exact_least {
         "Least of a device: its shortest single round trip.\n"
     } else {

@@ -7,7 +7,7 @@ use ibnet_analysis::error::AnalysisError;
 use ibnet_analysis::input::{Inputs, ReadSummary};
 use ibnet_analysis::latency::bins::Bins;
 use ibnet_analysis::latency::compare::{self, Recording};
-use ibnet_analysis::latency::{self, Latencies, Latency};
+use ibnet_analysis::latency::{Latencies, Latency};
 use ibnet_analysis::when::Zone;
 use ibnet_view::draw::render;
 use ibnet_view::picture::latency::LatencyPicture;
@@ -131,7 +131,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if let Format::Document(document) = args.format
         && args.counts
     {
-        return document.write(span, &latency::bin_rows(&recordings, args.bins), output);
+        return document.write(span, &compare::bin_rows(&recordings, args.bins), output);
     }
     let (report, picture) = match &recordings[..] {
         [single] => {
