@@ -19,8 +19,8 @@ pub enum Cell {
         /// Share of the members whose value is known, 0 to 1.
         covered: f64,
     },
-    /// A counter increased, but its rate is unknown, and no other value is above 0. Only metrics that
-    /// [show this](crate::metric::Metric::shows_increases) have it.
+    /// A counter increased, but its rate is unknown, and no other value is above 0. Only metrics
+    /// that [show this](crate::metric::Metric::shows_increases) have it.
     Increase,
     /// The device did not answer, or another device answered at its LID.
     NoAnswer,

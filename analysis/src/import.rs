@@ -10,9 +10,9 @@
 //! | `ibmad` | columns `ca_name` and `port` | names of `/sys/class/infiniband` |
 //! | `sysclassib` | in a column name: `ib.port_xmit_data#mlx5_0.1` | as `ibmad` |
 //!
-//! What the store lacks is null or absent: peers, and widths and speeds of links. Two fields that
-//! a record must have are inferred: `guid` makes a GUID from the name of the device, and a device
-//! of `ibnet` is a switch if it has a port above 2. Data counters are words of 4 bytes in all forms.
+//! What the store lacks is null or absent: peers, and widths and speeds of links. Two fields that a
+//! record must have are inferred: `guid` makes a GUID from the name of the device, and a device of
+//! `ibnet` is a switch if it has a port above 2. Data counters are words of 4 bytes in all forms.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};

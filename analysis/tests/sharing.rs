@@ -4,11 +4,11 @@
 //!
 //! The output has the precision, the recall and the errors; `docs/jobs.md` states the means of the
 //! fresh seeds. The first of two lines of the matrix has ports that are read at the same instant,
-//! the second one ports that are read within 50 ms. The constants of the estimate were chosen on the seeds 1 to 4. No choice used the
-//! seeds from 101 on. Without `IBNET_SEEDS`, the test takes one seed of the choice and a fresh one,
-//! in a fabric of half the size and in a third of the time. Without optimization, the large fabric
-//! takes some minutes a seed. `IBNET_SIZE=small` takes the small size with the seeds of
-//! `IBNET_SEEDS`.
+//! the second one ports that are read within 50 ms. The constants of the estimate were chosen on
+//! the seeds 1 to 4. No choice used the seeds from 101 on. Without `IBNET_SEEDS`, the test takes
+//! one seed of the choice and a fresh one, in a fabric of half the size and in a third of the time.
+//! Without optimization, the large fabric takes some minutes a seed. `IBNET_SIZE=small` takes the
+//! small size with the seeds of `IBNET_SEEDS`.
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,

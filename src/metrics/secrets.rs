@@ -206,7 +206,8 @@ impl Secrets {
 }
 
 /// The users who may change something, each with a token of at least 16 characters. The file has a
-/// line `NAME TOKEN` for each of them; empty lines and lines with `#` at their beginning are skipped.
+/// line `NAME TOKEN` for each of them; empty lines and lines with `#` at their beginning are
+/// skipped.
 #[derive(Clone, Debug)]
 pub struct Users {
     prefix: &'static str,

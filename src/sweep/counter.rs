@@ -183,8 +183,8 @@ pub struct Reading {
     slot: u64,
     /// Whether the last reply of its group had each column.
     present: Vec<bool>,
-    /// Last values as on the wire, or [`totals`](Self::totals) of them. They are kept while the device does not answer, so a smaller
-    /// value is recognized as a reset when it answers again.
+    /// Last values as on the wire, or [`totals`](Self::totals) of them. They are kept while the
+    /// device does not answer, so a smaller value is recognized as a reset when it answers again.
     raw: Vec<u64>,
     /// Last reply of each group.
     replies: Vec<Option<LastReply>>,

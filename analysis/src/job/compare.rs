@@ -20,7 +20,8 @@ pub struct Comparison {
     /// Whether the runs had different numbers of nodes, so that their times are hardly comparable.
     pub has_other_nodes: bool,
     /// Run time against the blocked time of a node in the whole run, in seconds; the part of the
-    /// run for which it is known counts for the rest. A longer run has more time to be blocked. Null with fewer than three runs, or without a difference between them.
+    /// run for which it is known counts for the rest. A longer run has more time to be blocked.
+    /// Null with fewer than three runs, or without a difference between them.
     pub blocked_seconds: Option<RankTest>,
     /// Run time against the blocked time for each byte, in the same form.
     pub blocked_ns_per_byte: Option<RankTest>,

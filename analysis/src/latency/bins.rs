@@ -25,7 +25,8 @@ pub enum Bins {
 /// Max number of bins.
 const MAX_BINS: f64 = 1_000.0;
 
-/// Max number of logarithmic bins per decade: those that the buckets of a [`Distribution`] can fill.
+/// Max number of logarithmic bins per decade: those that the buckets of a [`Distribution`] can
+/// fill.
 const MAX_PER_DECADE: u32 = 1_000;
 
 /// A bin.
@@ -192,8 +193,8 @@ impl Bins {
 impl FromStr for Bins {
     type Err = String;
 
-    /// Parses `log`, `log:N` with the number of bins per decade, `fixed` or `fixed:WIDTH`, where the
-    /// width is a duration such as `5us`.
+    /// Parses `log`, `log:N` with the number of bins per decade, `fixed` or `fixed:WIDTH`, where
+    /// the width is a duration such as `5us`.
     fn from_str(text: &str) -> Result<Self, String> {
         let expected = || {
             format!(

@@ -369,7 +369,8 @@ fn is_first_end(found: &Evaluated, key: PortKey, peer: Option<PortKey>) -> bool 
         .is_none_or(|peer| !is_before((kind(&peer), peer), (kind(&key), key)))
 }
 
-/// Returns whether the first port stands for a link: a port of a switch comes before that of a host.
+/// Returns whether the first port stands for a link: a port of a switch comes before that of a
+/// host.
 fn is_before(first: (Option<NodeKind>, PortKey), second: (Option<NodeKind>, PortKey)) -> bool {
     let order = |(kind, key)| (kind != Some(NodeKind::Switch), key);
     order(first) < order(second)

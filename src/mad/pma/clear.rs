@@ -2,8 +2,9 @@
 //! other attribute.
 //!
 //! The request sets the selected counters to 0 (IBA vol. 1, A13.6.5: a bit of CounterSelect selects
-//! a counter, and the others keep their values), as `performance_reset_via` of libibmad does. ibnet does not use the counters in the reply, because
-//! agents differ: they may be those before or after the request.
+//! a counter, and the others keep their values), as `performance_reset_via` of libibmad does. ibnet
+//! does not use the counters in the reply, because agents differ: they may be those before or after
+//! the request.
 
 use ibnet_record::attributes::sl_data::{PORT_RCV_DATA_SL, PORT_XMIT_DATA_SL};
 use ibnet_record::attributes::{Attribute, Field, Group};

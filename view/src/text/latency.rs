@@ -14,8 +14,8 @@ use crate::draw::axis::nanos;
 const MAX_SAMPLERS: usize = 24;
 
 /// Writes a table of times and one of shapes with all distributions, then the modes, the sources of
-/// the values, and the timer cost. A line fits 80 columns; JSON and CSV have more groupings and more
-/// statistics of each.
+/// the values, and the timer cost. A line fits 80 columns; JSON and CSV have more groupings and
+/// more statistics of each.
 pub fn report(latencies: &Latencies, bins: Bins) -> String {
     let [mut times, mut shapes] = [(); 2].map(|()| table::new());
     times.set_header(["time", "count", "mean", "sd", "min", "p50", "p99", "max"]);

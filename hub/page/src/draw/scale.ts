@@ -1,8 +1,8 @@
 //! The two colour scales of the web page, and the colours of states without a value.
 //!
-//! Viridis shows utilization, and a scale from grey over magenta to pink shows the blocked share. The
-//! latter runs away from the ground: to light colours in the dark theme, to dark ones in the light
-//! theme. The lightness of a scale changes in one direction, so both remain readable for
+//! Viridis shows utilization, and a scale from grey over magenta to pink shows the blocked share.
+//! The latter runs away from the ground: to light colours in the dark theme, to dark ones in the
+//! light theme. The lightness of a scale changes in one direction, so both remain readable for
 //! colour-blind users and in greyscale. Red is in neither scale, because it marks what needs a
 //! person.
 

@@ -38,7 +38,7 @@ export class Poll<Answer> {
     this.abort?.abort();
     const abort = new AbortController();
     this.abort = abort;
-    // A repeated request replaces an answer that is right, and only another one an answer that is not.
+    // Only another request can replace an answer that is wrong.
     const done = key === this.last || this.answer === null ? null : this.app.wait(this.path);
     this.last = key;
     this.time = now;

@@ -1,6 +1,6 @@
 // Ten questions of an operator. Each test starts at the overview, clicks at most twice, and finds
-// the answer on the screen of a laptop without scrolling. The records are those of the known faults,
-// and one link is degraded.
+// the answer on the screen of a laptop without scrolling. The records are those of the known
+// faults, and one link is degraded.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { isSimulated, openPage, pictures, show, skip, withHub } from "./harness.mjs";

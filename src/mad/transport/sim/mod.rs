@@ -427,7 +427,8 @@ impl SimFabric {
         Some(counters)
     }
 
-    /// Returns the counters of a port at any instant, as if they were never cleared, or `None` if the device has no such port.
+    /// Returns the counters of a port at any instant, as if they were never cleared, or `None` if
+    /// the device has no such port.
     pub fn counters(&self, id: DeviceId, port: PortNum, at: Instant) -> Option<Counters> {
         let device = self.fabric.device(id);
         let port = device.port(port)?;
