@@ -38,7 +38,7 @@ export class Poll<Answer> {
     this.abort?.abort();
     const abort = new AbortController();
     this.abort = abort;
-    // Only another request can replace an answer that is wrong.
+    // The answer to the same request is still right: nobody waits for its repetition.
     const done = key === this.last || this.answer === null ? null : this.app.wait(this.path);
     this.last = key;
     this.time = now;
