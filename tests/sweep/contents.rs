@@ -79,6 +79,7 @@ fn every_linked_port_has_one_record_a_slot() {
         ("rtt", Some("switch")),
         ("rtt", Some("hca")),
         ("sweep", None),
+        ("clock", None),
     ];
     assert!(
         expected
@@ -473,7 +474,7 @@ fn lost_mads_are_timeouts() {
     assert!(
         none.histograms
             .iter()
-            .all(|histogram| histogram.kind == "sweep"),
+            .all(|histogram| ["sweep", "clock"].contains(&&*histogram.kind)),
         "there are no round trips"
     );
 }

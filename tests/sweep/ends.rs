@@ -291,7 +291,7 @@ fn signal_closes_the_slot_and_ends_with_code_0() {
         let kinds: BTreeSet<_> = of_all
             .map(|histogram| (histogram.kind.as_str(), histogram.device_kind.as_deref()))
             .collect();
-        assert_eq!(kinds.len(), 3, "{kinds:?}");
+        assert_eq!(kinds.len(), 4, "{kinds:?}");
         stream.assert_covers(&links(&dir).into_keys().collect());
     }
 }

@@ -233,9 +233,14 @@ impl<T: Transport, C: Clock> Driver<T, C> {
     /// service times of each device. Measures the timer cost for these records.
     pub(super) fn write_histograms(&mut self) {
         let (ts, slot) = (self.unix_now(), self.current_slot());
-        let mut costs = stats::timer_costs();
-        let cost = self.clock.read_cost(|ns| costs.saturating_record(ns));
         let HistogramPeriod { rtt, sweep, .. } = &self.histograms;
+        // Without a sweep there is nothing that a reading of the clock could have delayed.
+        let mut costs = stats::timer_costs();
+        let cost = self.clock.read_cost(|ns| {
+            if !sweep.is_empty() {
+                costs.saturating_record(ns);
+            }
+        });
         let of_all = [
             ("rtt", Some("switch"), None, &rtt.switch),
             ("rtt", Some("hca"), None, &rtt.hca),
