@@ -7,7 +7,7 @@
 //!
 //! Over more than two days, an archive gives one-minute means. The mean, the max and the 95th
 //! percentile of a minute do not determine for which share of it the records were above the limit,
-//! but they bound this share: see [`bounds`]. Blocked time and bytes are the same for minutes and
+//! but they bound this share: see `bounds`. Blocked time and bytes are the same for minutes and
 //! for records.
 
 use std::collections::BTreeMap;
