@@ -25,9 +25,12 @@ use crate::state::{Hub, Now};
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// Time between two looks, and the length of the time range whose records a look evaluates. So
-/// every record is evaluated once.
+/// Time between two looks.
 pub(crate) const EVERY_NS: u64 = 10 * SECOND_NS;
+
+/// Length of the time range whose records are evaluated at a time. Each evaluation also reads the
+/// two minutes before its range, for the counters at its begin, so a shorter one costs more.
+const RANGE_NS: u64 = 3 * EVERY_NS;
 
 /// Time over which errors are added up, time for which a slower link counts as degraded, and time
 /// for which a change of the subnet manager is reported, as in the rules for Prometheus.
@@ -123,7 +126,7 @@ impl Watch {
         };
         // A recording is not evaluated before it has been read.
         let to = arrived_ns.unwrap_or(0) / interval_ns * interval_ns;
-        let length_ns = EVERY_NS.max(interval_ns);
+        let length_ns = RANGE_NS.max(interval_ns);
         if to < self.evaluated_ns.saturating_add(length_ns) {
             // After a clock was corrected, the newest records can be older.
             if to.saturating_add(ERRORS_NS) < self.evaluated_ns {

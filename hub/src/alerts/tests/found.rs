@@ -212,12 +212,12 @@ fn root_of_congestion_is_found_while_ports_wait_for_it() {
         }
         true
     };
-    assert_eq!(fabric.run(40, healthy, json!({})), nothing());
+    assert_eq!(fabric.run(70, healthy, json!({})), nothing());
     assert_eq!(
-        fabric.run(40, congested, json!({})),
+        fabric.run(70, congested, json!({})),
         ["InfinibandCongestionRoot/0x0000000000000002/2"]
     );
-    assert_eq!(fabric.run(40, healthy, json!({})), nothing());
+    assert_eq!(fabric.run(70, healthy, json!({})), nothing());
 }
 
 #[test]
