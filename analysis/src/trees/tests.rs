@@ -414,3 +414,74 @@ fn row_has_the_root_and_its_victims() {
     );
     assert_eq!(json["victims"][0]["blocked_seconds"], 1.0);
 }
+
+/// Compares [`incast_lines`], which have a root in the seconds 0 and 1, with a truth.
+fn compared(truth: &[serde_json::Value]) -> Vec<truth::ScoreRow> {
+    let (ports, devices) = fold((Ports::with_bins(64), Devices::default()), &incast_lines());
+    let text: String = truth.iter().map(|line| format!("{line}\n")).collect();
+    let truth = truth::read(text.as_bytes(), "x.truth.jsonl").expect("a truth");
+    truth::compare(&truth, &ports.finish(), &devices, Limits::default()).expect("seconds")
+}
+
+fn second(second: u64, roots: &[PortKey], waiting: &[PortKey]) -> serde_json::Value {
+    let ports = |keys: &[PortKey]| -> Vec<_> {
+        let port = |(guid, port): &PortKey| serde_json::json!({"guid": guid, "port": port});
+        keys.iter().map(port).collect()
+    };
+    serde_json::json!({"from": second * 1_000_000_000, "roots": ports(roots), "waiting": ports(waiting)})
+}
+
+#[test]
+fn roots_are_compared_with_the_truth_by_port_and_second() {
+    let (root, up, host) = (key(CORE, 2), key(LEAF, 9), key(0x101, 1));
+    let rows = compared(&[
+        second(0, &[root], &[up, host, key(0x102, 1)]),
+        // One root and no port that waits are not found, and one port does not wait in truth.
+        second(1, &[root, up], &[up, host]),
+        // A second without records.
+        second(5, &[root], &[up]),
+        second(7, &[], &[]),
+    ]);
+    let row = &rows[0];
+    assert_eq!(
+        (row.method, row.true_roots, row.found, row.false_roots),
+        ("congestion trees", 4, 2, 0)
+    );
+    assert_eq!(
+        (row.precision, row.recall, row.f1),
+        (Some(1.0), Some(0.5), Some(2.0 / 3.0))
+    );
+    let jaccard = row.jaccard.expect("not all are quiet");
+    assert!(
+        (jaccard - (1.0 + 2.0 / 3.0) / 3.0).abs() < 1e-9,
+        "{jaccard}"
+    );
+    // A host waits longest, and is no root.
+    assert_eq!(
+        (rows[2].found, rows[2].false_roots, rows[2].jaccard),
+        (0, 2, None)
+    );
+}
+
+#[test]
+fn root_in_a_quiet_second_is_false() {
+    let rows = compared(&[second(0, &[], &[]), second(1, &[], &[])]);
+    let row = &rows[0];
+    assert_eq!((row.false_roots, row.false_in_quiet), (2, 2));
+    assert_eq!(
+        (row.precision, row.recall, row.jaccard),
+        (Some(0.0), None, None)
+    );
+}
+
+#[test]
+fn truth_that_cannot_be_compared_is_refused() {
+    let error =
+        truth::read(&b"{\"from\":0,\"roots\":[],\"waiting\":[]}\nx\n"[..], "a").unwrap_err();
+    assert!(error.to_string().starts_with("cannot read a:2:"), "{error}");
+    // The records of so long a time are in bins of two seconds.
+    let lines = partial_incast(&[(0.5, 1.0); 100]);
+    let (ports, devices) = fold((Ports::with_bins(64), Devices::default()), &lines);
+    let error = truth::compare(&[], &ports.finish(), &devices, Limits::default()).unwrap_err();
+    assert!(error.to_string().contains("parts of 2 s"), "{error}");
+}

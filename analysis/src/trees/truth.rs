@@ -57,8 +57,12 @@ pub struct ScoreRow {
     pub jaccard: Option<f64>,
 }
 
-/// The methods that are compared.
-const METHODS: [&str; 3] = ["congestion trees", "full links", "most blocked port"];
+/// The methods that are compared, and whether they find waiting ports.
+const METHODS: [(&str, bool); 3] = [
+    ("congestion trees", true),
+    ("full links", false),
+    ("most blocked port", false),
+];
 
 /// Counts of a method.
 #[derive(Clone, Default)]
@@ -128,15 +132,16 @@ pub fn compare(
         }
     });
     // In the seconds without readings, nothing was found.
+    let none = BTreeSet::new();
     for truth in truth.into_values() {
-        counts
-            .iter_mut()
-            .for_each(|counts| counts.add(truth, &BTreeSet::new(), Some(&BTreeSet::new())));
+        for (counts, (_, finds_waiting)) in counts.iter_mut().zip(METHODS) {
+            counts.add(truth, &none, finds_waiting.then_some(&none));
+        }
     }
     Ok(METHODS
         .into_iter()
         .zip(counts)
-        .map(|(method, counts)| counts.row(method))
+        .map(|((method, _), counts)| counts.row(method))
         .collect())
 }
 
