@@ -9,7 +9,7 @@ import { h, setText } from "../parts/dom";
 import { type Column, linkCell, Table } from "../parts/table";
 import type { View } from "../parts/view";
 import { AlertForm, markText } from "./alertform";
-import { faultHref } from "./faults";
+import { drawSubject } from "./subject";
 
 const STATES: readonly AlertRow["state"][] = ["firing", "pending", "resolved"];
 
@@ -22,6 +22,7 @@ function columns(app: App): Column<AlertRow>[] {
   return [
     {
       id: "state",
+      line: 1,
       title: "State",
       hint: "A pending alert fires when its condition has been true for long enough",
       width: "72px",
@@ -40,6 +41,7 @@ function columns(app: App): Column<AlertRow>[] {
     },
     {
       id: "runbook",
+      line: 2,
       title: "Alert",
       hint: "The runbook explains each alert by its name",
       width: "minmax(190px, 1.2fr)",
@@ -55,26 +57,16 @@ function columns(app: App): Column<AlertRow>[] {
     },
     {
       id: "subject",
+      line: 1,
       title: "Subject",
       width: "minmax(120px, 0.9fr)",
       value: (row) => row.node ?? row.sampler ?? "",
-      draw: (cell, row) => {
-        if (row.guid === null) {
-          cell.replaceChildren(row.sampler === null ? "fabric" : `sampler ${row.sampler}`);
-          return;
-        }
-        if (cell.firstElementChild === null) cell.replaceChildren();
-        const name = row.node ?? row.guid;
-        linkCell(
-          cell,
-          row.port === null ? name : `${name} / ${row.port}`,
-          faultHref(app, { guid: row.guid, port: row.port ?? 0 }),
-          row.guid,
-        );
-      },
+      draw: (cell, row) =>
+        drawSubject(app, cell, row, row.sampler === null ? "fabric" : `sampler ${row.sampler}`),
     },
     {
       id: "summary",
+      line: 2,
       title: "Summary",
       width: "minmax(220px, 2.4fr)",
       value: (row) => row.summary,

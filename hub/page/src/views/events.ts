@@ -10,10 +10,10 @@ import { count, dayTime, grouped } from "../model/units";
 import { choice } from "../parts/choice";
 import { h, setText } from "../parts/dom";
 import { makeFilter } from "../parts/filter";
-import { type Column, linkCell, Table } from "../parts/table";
+import { type Column, Table } from "../parts/table";
 import type { View } from "../parts/view";
-import { faultHref } from "./faults";
 import { Managers } from "./managers";
+import { drawSubject } from "./subject";
 
 /** The event kinds of the hub that the view offers. */
 const KINDS: readonly (readonly [string, string])[] = [
@@ -63,19 +63,7 @@ export function eventColumns(app: App): Column<FoldedEvent>[] {
       title: "Subject",
       width: "minmax(120px, 1fr)",
       value: (row) => row.node ?? row.sampler,
-      draw: (cell, row) => {
-        if (row.guid === null) cell.replaceChildren(`sampler ${row.sampler}`);
-        else {
-          if (cell.firstElementChild === null) cell.replaceChildren();
-          const name = row.node ?? row.guid;
-          linkCell(
-            cell,
-            row.port === null ? name : `${name} / ${row.port}`,
-            faultHref(app, { guid: row.guid, port: row.port ?? 0 }),
-            row.guid,
-          );
-        }
-      },
+      draw: (cell, row) => drawSubject(app, cell, row, `sampler ${row.sampler}`),
     },
     {
       id: "detail",
