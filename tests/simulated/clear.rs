@@ -438,22 +438,27 @@ fn clearing_by_another_program_is_a_reset() {
                 if done != 5 {
                     return;
                 }
-                let (leaf, port) = leaf_and_port(sim);
-                let mut mad = [0; MAD_LEN];
-                let request = Clear {
-                    of: Clearable::XmtSl,
-                    port,
-                    select: 0xffff,
-                };
-                Query::Clear(request).emit(Tid(1), &mut mad);
-                let target = Target::general(sim.lid(leaf), 0, 0, Duration::from_millis(50));
-                let at = Instant::ZERO + Duration::from_millis(600);
-                sim.submit(&target, &mad, at).expect("the device answers");
+                clear_port(sim, Duration::from_millis(600));
             },
         );
         assert_eq!(swept.events("reset"), 1);
         assert_eq!(swept.sets().count(), 0, "the counters are nearly empty");
     }
+}
+
+/// Clears the counters of the port of [`leaf_and_port`] as another program does, at a time.
+fn clear_port(sim: &mut SimFabric, at: Duration) {
+    let (leaf, port) = leaf_and_port(sim);
+    let mut mad = [0; MAD_LEN];
+    let request = Clear {
+        of: Clearable::XmtSl,
+        port,
+        select: 0xffff,
+    };
+    Query::Clear(request).emit(Tid(1), &mut mad);
+    let target = Target::general(sim.lid(leaf), 0, 0, Duration::from_millis(50));
+    sim.submit(&target, &mad, Instant::ZERO + at)
+        .expect("the device answers");
 }
 
 /// Returns the leaf switch of a host that receives, and the port to this host.
@@ -487,17 +492,7 @@ fn second_sampler_neither_clears_nor_queries_what_the_first_one_clears() {
         Fate::Answered,
         // The first sampler clears in the meantime.
         |done, sim| {
-            let (leaf, port) = leaf_and_port(sim);
-            let mut mad = [0; MAD_LEN];
-            let request = Clear {
-                of: Clearable::XmtSl,
-                port,
-                select: 0xffff,
-            };
-            Query::Clear(request).emit(Tid(1), &mut mad);
-            let target = Target::general(sim.lid(leaf), 0, 0, Duration::from_millis(50));
-            let at = Instant::ZERO + interval * (done as u32 + 1);
-            sim.submit(&target, &mad, at).expect("the device answers");
+            clear_port(sim, interval * (done as u32 + 1));
         },
     );
     assert_eq!((swept.sets().count(), swept.events("reset")), (0, 0));

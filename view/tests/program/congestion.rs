@@ -153,6 +153,27 @@ fn tree_of_an_incast_has_its_root_and_its_victims() {
 }
 
 #[test]
+fn roots_are_compared_with_a_file_of_the_truth() {
+    let setup = Setup::new();
+    let second = |from: &str, until: &str| {
+        format!(r#"{{"from":{from},"to":{until},"roots":[],"waiting":[],"jobs":[]}}"#)
+    };
+    let text = second("1795262405000000000", "1795262406000000000");
+    fs::write(setup.folder.path().join("truth"), text).unwrap();
+    let text = setup.view(&["links", "--tree", "--truth", "truth"]);
+    let trees = text
+        .lines()
+        .find(|line| line.starts_with("congestion trees"));
+    // In truth, this second of the incast is quiet, so its root is false.
+    let cells: Vec<_> = trees.unwrap().split_whitespace().skip(2).collect();
+    assert_eq!(
+        cells,
+        ["0", "0", "1", "1", "0.000", "-", "-", "-"],
+        "{text}"
+    );
+}
+
+#[test]
 fn incast_that_begins_within_a_second_is_one_tree() {
     for start in [3100, 3500, 3900] {
         let setup = Setup::with_start(Duration::from_millis(start));
@@ -367,6 +388,11 @@ fn wrong_arguments_are_reported() {
             &["links", "lines.jsonl", "--tree", "--waits", "2"],
             2,
             "from 0 to 1",
+        ),
+        (
+            &["links", "lines.jsonl", "--tree", "--truth", "lines.jsonl"],
+            1,
+            "lines.jsonl:1",
         ),
         (
             &["map", "nothing.jsonl", "-o", "map.svg"],
