@@ -8,7 +8,7 @@ use ibnet_record::limits;
 use serde::{Deserialize, Serialize};
 
 /// Max number of marks.
-const MAX: usize = 1000;
+const MAX_MARKS: usize = 1000;
 
 /// A mark of an alert.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -64,7 +64,7 @@ impl Marks {
             }
             return true;
         }
-        let has_room = self.all.len() < MAX || self.all.contains_key(id);
+        let has_room = self.all.len() < MAX_MARKS || self.all.contains_key(id);
         if has_room {
             self.all.insert(id.to_owned(), mark);
             self.is_changed = true;

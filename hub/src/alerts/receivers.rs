@@ -24,18 +24,18 @@ use crate::state::{Hub, Now};
 use crate::threads::Threads;
 
 /// Time between two messages to Alertmanager, and between two beats.
-const EVERY: Duration = Duration::from_secs(60);
+const REPEAT: Duration = Duration::from_secs(60);
 
 /// Max number of changes that wait for a receiver.
-const WAITING: usize = 1000;
+const MAX_WAITING: usize = 1000;
 
 /// Pause after the first failed attempt. It doubles after each one, and after the last pause the
 /// change is dropped: about 8 minutes after the first attempt.
 const PAUSE: Duration = Duration::from_secs(1);
-const ATTEMPTS: u32 = 10;
+const MAX_ATTEMPTS: u32 = 10;
 
 /// Max time of a command, and the pause between two checks whether it has ended.
-const COMMAND: Duration = Duration::from_secs(30);
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(30);
 const CHECK: Duration = Duration::from_millis(20);
 
 /// The queue of a receiver.
@@ -85,7 +85,7 @@ impl Receivers {
                 });
                 alerts.receivers.len() - 1
             };
-            let (sender, waiting) = mpsc::sync_channel(if gets_changes { WAITING } else { 1 });
+            let (sender, waiting) = mpsc::sync_channel(if gets_changes { MAX_WAITING } else { 1 });
             queues.push(Queue {
                 place,
                 gets_changes,
@@ -93,7 +93,7 @@ impl Receivers {
                 messages: sender,
             });
             let (hub, target) = (Arc::clone(hub), target.clone());
-            let attempts = if gets_changes { ATTEMPTS } else { 1 };
+            let attempts = if gets_changes { MAX_ATTEMPTS } else { 1 };
             threads.start(&format!("receiver-{place}"), move || {
                 run(&hub, place, &target, &waiting, attempts);
             })?;
@@ -115,7 +115,7 @@ impl Receivers {
             self.send(|queue| queue.gets_changes, &message);
         }
         let is_due = |last: Option<Duration>| {
-            last.is_none_or(|last| now.monotonic.saturating_sub(last) >= EVERY)
+            last.is_none_or(|last| now.monotonic.saturating_sub(last) >= REPEAT)
         };
         if !changes.is_empty() || is_due(self.told) {
             let message: Arc<[u8]> = {
@@ -232,7 +232,7 @@ fn execute(command: &[String], message: &[u8]) -> Result<(), Failed> {
         match child.try_wait() {
             Ok(Some(status)) if status.success() => return Ok(()),
             Ok(Some(status)) => return Err(failed(format!("it ended with {status}"))),
-            Ok(None) if passed < COMMAND => {
+            Ok(None) if passed < COMMAND_TIMEOUT => {
                 passed += CHECK;
                 thread::sleep(CHECK);
             }
@@ -240,7 +240,7 @@ fn execute(command: &[String], message: &[u8]) -> Result<(), Failed> {
                 kill(&mut child);
                 return Err(failed(format!(
                     "it did not end within {} s",
-                    COMMAND.as_secs()
+                    COMMAND_TIMEOUT.as_secs()
                 )));
             }
             Err(error) => return Err(failed(error.to_string())),

@@ -105,7 +105,7 @@ pub struct Wrong {
 }
 
 /// Max time of a request to a receiver.
-const PATIENCE: Duration = Duration::from_secs(10);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Largest hold and recovery time.
 const DAY: Duration = Duration::from_secs(86_400);
@@ -169,7 +169,7 @@ impl Raw {
         };
         let client = |key, url: &str, path: &str| {
             let url = format!("{}{path}", url.trim_end_matches('/'));
-            Client::new(&url, &access, PATIENCE).map_err(|error| match error.fault {
+            Client::new(&url, &access, ANSWER_TIMEOUT).map_err(|error| match error.fault {
                 Fault::Authority => Wrong {
                     key: "alerts.ca_file",
                     found: self.ca_file.clone(),

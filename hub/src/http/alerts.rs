@@ -22,12 +22,12 @@ use crate::state::Hub;
 const TOKEN: &str = "ibnet-token";
 
 /// Max size of a request body, and max time until it has arrived.
-const LONGEST: usize = 16 << 10;
-const PATIENCE: Duration = Duration::from_secs(10);
+const MAX_BODY: usize = 16 << 10;
+const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Max length of a reason in bytes, and max duration of a mark.
-const LONGEST_REASON: usize = 500;
-const LONGEST_MARK_NS: u64 = 366 * 86_400_000_000_000;
+const MAX_REASON: usize = 500;
+const MAX_MARK_NS: u64 = 366 * 86_400_000_000_000;
 
 #[derive(Serialize)]
 struct Alerts {
@@ -103,7 +103,7 @@ pub(crate) async fn mark(
         .and_then(|token| token.to_str().ok())
         .unwrap_or_default()
         .to_owned();
-    let read = tokio::time::timeout(PATIENCE, to_bytes(body, LONGEST));
+    let read = tokio::time::timeout(BODY_TIMEOUT, to_bytes(body, MAX_BODY));
     let body =
         read.await.ok().and_then(Result::ok).ok_or_else(|| {
             ApiError::wrong("the body does not arrive, or it is longer than 16 KiB")
@@ -139,10 +139,10 @@ fn set(hub: &Hub, by: String, request: Request) -> Result<(), ApiError> {
         until_ns,
     } = request;
     let at_ns = now_ns();
-    if why.trim().is_empty() || why.len() > LONGEST_REASON {
+    if why.trim().is_empty() || why.len() > MAX_REASON {
         return Err(ApiError::wrong("give a reason of 1 to 500 bytes in why"));
     }
-    if until_ns > at_ns.saturating_add(LONGEST_MARK_NS) {
+    if until_ns > at_ns.saturating_add(MAX_MARK_NS) {
         return Err(ApiError::wrong("until_ns is more than a year away"));
     }
     let mut alerts = hub.alerts();
