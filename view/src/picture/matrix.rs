@@ -1,4 +1,4 @@
-//! Draws who sent to whom: a square of cells, senders from top to bottom.
+//! Draws the traffic between hosts: a square of cells, senders from top to bottom.
 
 use ibnet::drawing::canvas::shortened;
 use ibnet_analysis::heat::range::{ColorRange, Origin};
@@ -30,7 +30,7 @@ const UNKNOWN: palette::Rgb = (205, 205, 205);
 /// Largest length of a name in characters.
 const NAME: usize = 24;
 
-/// Who sent to whom.
+/// The traffic between hosts.
 #[derive(Clone, Debug)]
 pub struct MatrixPicture {
     title: String,

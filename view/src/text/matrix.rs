@@ -1,4 +1,4 @@
-//! Report on who sent to whom.
+//! Report on the traffic between hosts.
 
 use std::fmt::{self, Write};
 

@@ -1,4 +1,4 @@
-//! Who sent to whom: the traffic between each pair of hosts, estimated by the fit.
+//! The traffic between each pair of hosts, estimated by the fit.
 //!
 //! A cell is only as good as the counters: they have no destinations. `docs/jobs.md` has the
 //! measured errors.

@@ -51,7 +51,7 @@ pub(crate) struct Args {
     /// on all links are estimated; without them, they are bounded on the links of leaf switches
     #[arg(long, value_name = "FILE|-", conflicts_with_all = ["all", "groups"])]
     routes: Option<PathBuf>,
-    /// Who sent to whom: an estimate of the bytes between each pair of hosts, with bounds
+    /// Traffic between each pair of hosts: an estimate in bytes, with bounds
     #[arg(long, requires = "routes", conflicts_with_all = ["compare", "sources", "marks"])]
     matrix: bool,
     /// Compare with another run: the ID of a job, or a job name for all its runs. Repeatable.

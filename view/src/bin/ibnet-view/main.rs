@@ -148,7 +148,7 @@ enum Failure {
     #[error("cannot use --bin for one job")]
     #[diagnostic(help("give --steps, or omit --bin; --bin is for --all and --group"))]
     BinOfOneJob,
-    #[error("cannot estimate who sent to whom: there are too many pairs of hosts")]
+    #[error("cannot estimate the traffic between hosts: there are too many pairs of hosts")]
     #[diagnostic(help("give a shorter time with --from and --to"))]
     TooManyPairs,
     #[error("cannot use --by group: no group was given")]
