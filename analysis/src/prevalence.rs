@@ -504,8 +504,7 @@ impl Fold for Prevalence {
                 Some(Value::Real(value)) => Some(*value),
                 _ => None,
             });
-            // The columns are only in one-minute means. A minute of a secondary sampler that waits
-            // for the next hour lacks them, and counts as a whole, by its mean.
+            // The columns are only in one-minute means.
             let minute = max.map(|max| Minute {
                 max,
                 p95: p95.unwrap_or(f64::NAN),

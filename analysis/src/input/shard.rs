@@ -10,7 +10,7 @@ use super::Fold;
 use super::bounds::Bounds;
 use super::edge::Edges;
 use super::key::Key;
-use super::merge::{Dropped, PortMerge, Source};
+use super::merge::{Dropped, KeptLine, PortMerge, Source};
 use super::rows::PortRows;
 use super::run::Run;
 use super::selection::Selection;
@@ -39,7 +39,7 @@ pub(super) struct KeyRows {
 
 #[derive(Debug, Default)]
 struct PortState {
-    merge: PortMerge<Box<[u8]>>,
+    merge: PortMerge<KeptLine>,
     edges: Edges,
 }
 
@@ -135,7 +135,7 @@ impl<F: Fold> Shard<F> {
         {
             let Self { fold, counts, .. } = self;
             let ShardCounts { dropped, span, .. } = counts;
-            merge.finish(selection.uses_counters, dropped, &mut |record| {
+            merge.finish(dropped, &mut |record| {
                 put(fold, span, &mut edges, record, selection);
             });
         }
@@ -160,7 +160,7 @@ impl<F: Fold> Shard<F> {
         if let Some(last) = merge.last_ts() {
             records.retain(|record| !matches!(record, Record::Port(port) if port.ts <= last));
         }
-        let merge = merge.borrowed(selection.uses_counters);
+        let merge = merge.borrowed();
         fold_sorted(
             records,
             merge,
@@ -299,8 +299,7 @@ impl<F: Fold> Shard<F> {
                 let source = Source::Row(&run.of, row);
                 merge.add(
                     record,
-                    |_| source.line().into(),
-                    selection.uses_counters,
+                    |_| source.keep(selection.uses_counters),
                     dropped,
                     &mut |record| {
                         put(fold, span, edges, record, selection);
@@ -449,16 +448,10 @@ impl<F: Fold> Shard<F> {
                 }
                 mut record @ Record::Port(_) => {
                     let PortState { merge, edges } = ports.entry(key).or_default();
-                    let keep = |_: &_| source.line().into();
-                    merge.add(
-                        &mut record,
-                        keep,
-                        selection.uses_counters,
-                        dropped,
-                        &mut |record| {
-                            put(fold, span, edges, record, selection);
-                        },
-                    );
+                    let keep = |_: &_| source.keep(selection.uses_counters);
+                    merge.add(&mut record, keep, dropped, &mut |record| {
+                        put(fold, span, edges, record, selection);
+                    });
                 }
                 record => fold.add(&record),
             }
@@ -506,18 +499,14 @@ pub(super) fn fold_sorted<'a, F: Fold>(
     records.dedup_by(|later, earlier| head(later).1 == head(earlier).1 && is_copy(earlier, later));
     for mut record in records {
         if let Record::Port(_) = record {
-            merge.add(
-                &mut record,
-                Port::clone,
-                selection.uses_counters,
-                dropped,
-                &mut |record| put_record(fold, record),
-            );
+            merge.add(&mut record, Port::clone, dropped, &mut |record| {
+                put_record(fold, record)
+            });
         } else {
             fold.add(&record);
         }
     }
-    merge.finish(selection.uses_counters, dropped, &mut |record| {
+    merge.finish(dropped, &mut |record| {
         put_record(fold, record);
     });
 }
