@@ -221,8 +221,12 @@ impl<F: Fold> Shard<F> {
             invalid,
         } = counts;
         // All rows have the same port and sampler, so checking one of them is enough.
-        let first = run.rows.clone().find_map(|row| run.of.record(row).ok());
-        if let Some(Err(limit)) = first.map(|port| bounds.check(run.key, &Record::Port(port))) {
+        let record = |row: usize| Some((row, Record::Port(run.of.record(row).ok()?)));
+        let first = run.rows.clone().find_map(record);
+        if let Some(Err(limit)) = first
+            .as_ref()
+            .map(|(_, first)| bounds.check(run.key, first))
+        {
             run.rows
                 .clone()
                 .for_each(|row| add_invalid(invalid, run.file, row as u64 + 1, &limit));
@@ -231,9 +235,10 @@ impl<F: Fold> Shard<F> {
         let PortState { merge, edges } = ports.entry(run.key).or_default();
         // Most fields of a port change rarely, so a record is made by updating that of the row
         // before.
-        let mut last: Option<Record<'_>> = None;
-        let mut before = None;
-        let mut change = run.rows.start;
+        let (mut last, mut before, mut change) = (None, None, run.rows.start);
+        if let Some((row, first)) = first.filter(|(row, _)| *row == change) {
+            (last, change) = (Some(first), run.of.next_change(row));
+        }
         // The next row, and the first row at which a run may be tried.
         let (mut next, mut start) = (run.rows.start, run.rows.start);
         while next < run.rows.end {
