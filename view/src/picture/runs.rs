@@ -10,8 +10,8 @@ use super::curves::{self, Frame, GREY, SMALL, Style};
 use crate::draw::{self, Drawing, Drawn, axis, font};
 use crate::text::{count, sharing};
 
-/// Upper left corner of the frame, and its size.
-const AT: (i32, i32) = (84, 108);
+/// Left edge of the frame, and its size.
+const LEFT: i32 = 84;
 const SIZE: (i32, i32) = (600, 400);
 
 /// Height of a label in pixels, and its distance from its dot.
@@ -40,6 +40,11 @@ impl RunsPicture {
             points: compared.points.clone(),
         }
     }
+
+    /// Returns the upper edge of the frame, below the notes.
+    fn top(&self) -> i32 {
+        57 + 17 * self.notes.len() as i32
+    }
 }
 
 /// Returns the ends of an axis with a margin around all values.
@@ -52,14 +57,14 @@ fn ends(values: impl Iterator<Item = f64> + Clone) -> (f64, f64) {
 
 impl Drawing for RunsPicture {
     fn size(&self) -> (u32, u32) {
-        let right = AT.0 + SIZE.0 + 40;
+        let right = LEFT + SIZE.0 + 40;
         let title = self.title();
         let texts = self.notes.iter().map(|note| (note, 13));
         let widest = texts
             .chain([(&title, 20)])
             .map(|(text, size)| 24 + font::width(text, size).ceil() as i32);
         let width = widest.fold(right, i32::max);
-        (width as u32, (AT.1 + SIZE.1 + 54) as u32)
+        (width as u32, (self.top() + SIZE.1 + 54) as u32)
     }
 
     fn title(&self) -> String {
@@ -77,7 +82,7 @@ impl Drawing for RunsPicture {
         let x = ends(self.points.iter().map(|point| point.blocked_seconds));
         let (low, high) = ends(self.points.iter().map(|point| point.seconds));
         let frame = Frame {
-            at: AT,
+            at: (LEFT, self.top()),
             size: SIZE,
             x,
             top: high - low,
@@ -87,7 +92,7 @@ impl Drawing for RunsPicture {
             axis::marks(from, to, 6).into_iter().map(text).collect()
         };
         frame.draw(area, "run time", &marks(x, 0.0), &marks((low, high), low))?;
-        let below = (AT.0 + SIZE.0 / 2, AT.1 + SIZE.1 + 28);
+        let below = (LEFT + SIZE.0 / 2, self.top() + SIZE.1 + 28);
         let what = "blocked time of a node in the whole run";
         let middle = (HPos::Center, VPos::Top);
         draw::write(area, what, 13, below, middle, &BLACK)?;
@@ -102,7 +107,7 @@ impl Drawing for RunsPicture {
             let style = if is_given { Style::ALL } else { Style::nth(0) };
             curves::dot(area, (*x, *y), style)?;
             let width = font::width(&point.run, SMALL).ceil() as i32;
-            let is_right = x + GAP + width < AT.0 + SIZE.0;
+            let is_right = x + GAP + width < LEFT + SIZE.0;
             let left = if is_right { x + GAP } else { x - GAP - width };
             let covers = |from: i32, to: i32, middle: i32| {
                 from < left + width && left < to && (middle - y).abs() < ROW

@@ -296,7 +296,11 @@ pub(crate) fn test(test: Option<RankTest>, runs: usize) -> String {
         || "no test: it needs three runs that differ".to_owned(),
         |RankTest { rho, p, is_exact }| {
             let orders = if is_exact { "all" } else { "99,999 random" };
-            format!("Spearman {rho:.2}, p = {p:.3} ({orders} orders of {runs} runs)")
+            let p = match p {
+                ..0.001 => "p < 0.001".to_owned(),
+                p => format!("p = {p:.3}"),
+            };
+            format!("Spearman {rho:.2}, {p} ({orders} orders of {runs} runs)")
         },
     )
 }
