@@ -505,7 +505,7 @@ pub(super) fn fold_sorted<'a, F: Fold>(
     for mut record in records {
         if let Record::Port(_) = record {
             merge.add(&mut record, Port::clone, dropped, &mut |record| {
-                put_record(fold, record)
+                put_record(fold, record);
             });
         } else {
             fold.add(&record);

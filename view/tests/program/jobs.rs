@@ -341,9 +341,8 @@ fn phases_are_added_up_by_name_and_drawn() {
             &[args, &["--format", "json"]].concat(),
         ));
         let phases = rows[0]["phases"].as_array().unwrap().clone();
-        let gigabytes = |phase: &serde_json::Value, field: &str| {
-            (phase[field].as_f64().unwrap() / 1e8).round() / 10.0
-        };
+        let gigabytes =
+            |phase: &Value, field: &str| (phase[field].as_f64().unwrap() / 1e8).round() / 10.0;
         let sums = phases.iter().map(|phase| {
             let bytes = ["injected_bytes", "ejected_bytes"].map(|field| gigabytes(phase, field));
             (phase["name"].clone(), phase["nodes"].clone(), bytes)
