@@ -19,7 +19,7 @@ use serde::Serialize;
 
 use crate::hosts::{Hosts, host_of};
 use crate::input::Fold;
-use crate::input::run::{Measured, MeasuredOver, Run};
+use crate::input::run::{MeasuredOver, Run};
 use crate::ports::carried::may_lead_to_host;
 use crate::ports::{PortKey, PortName};
 use crate::record::{Interval, Port, Record, Type, Value};
@@ -144,8 +144,8 @@ struct Sums {
 }
 
 impl Sums {
-    fn add_blocked(&mut self, share: f64, above: [f64; 2], is_minute: bool, time: Interval) {
-        let seconds = seconds(time);
+    #[inline]
+    fn add_blocked(&mut self, share: f64, above: [f64; 2], is_minute: bool, seconds: f64) {
         self.known += seconds;
         self.above[0] += above[0] * seconds;
         self.above[1] += above[1] * seconds;
@@ -164,8 +164,8 @@ impl Sums {
         Some(blocked * ratio(self.sent_known, self.sent / 1e9)?)
     }
 
-    fn add_sent(&mut self, gbps: f64, time: Interval) {
-        let seconds = seconds(time);
+    #[inline]
+    fn add_sent(&mut self, gbps: f64, seconds: f64) {
         self.sent_known += seconds;
         self.sent += gbps * seconds * 1e9 / 8.0;
     }
@@ -252,23 +252,29 @@ impl PortWaits {
         }
     }
 
-    fn add(&mut self, measured: &Measured, limit: f64, minute: Option<Minute>, hours: &mut Hours) {
-        let [data, blocked] =
-            [MeasuredOver::Data, MeasuredOver::Blocked].map(|over| measured.times[over as usize]);
-        let share = measured.blocked;
-        if let Some(time) = blocked.filter(|_| share.is_finite()) {
+    /// Adds a record: its data rate and its blocked share, each with the time that it describes.
+    #[inline]
+    fn add(
+        &mut self,
+        [sent, blocked]: [(f64, Option<Interval>); 2],
+        limit: f64,
+        minute: Option<Minute>,
+        hours: &mut Hours,
+    ) {
+        if let (share, Some(time)) = blocked
+            && share.is_finite()
+        {
             let (above, is_minute) = (bounds(share, limit, minute), minute.is_some());
-            self.sums.add_blocked(share, above, is_minute, time);
-            for (quarter, part) in time.split(QUARTER_NS) {
-                hours.at(quarter).add_blocked(share, above, is_minute, part);
-            }
+            let add = |sums: &mut Sums, seconds| sums.add_blocked(share, above, is_minute, seconds);
+            add(&mut self.sums, seconds(time));
+            hours.spread(time, add);
         }
-        let [gbps, ..] = measured.data;
-        if let Some(time) = data.filter(|_| gbps.is_finite()) {
-            self.sums.add_sent(gbps, time);
-            for (quarter, part) in time.split(QUARTER_NS) {
-                hours.at(quarter).add_sent(gbps, part);
-            }
+        if let (gbps, Some(time)) = sent
+            && gbps.is_finite()
+        {
+            let add = |sums: &mut Sums, seconds| sums.add_sent(gbps, seconds);
+            add(&mut self.sums, seconds(time));
+            hours.spread(time, add);
         }
     }
 }
@@ -481,18 +487,23 @@ impl Fold for Prevalence {
 
     fn add_run(&mut self, run: &Run<'_>) {
         let limit = self.limit;
-        if let Some((waits, hours)) = self.port(run.port()) {
-            let columns = MINUTE.map(|name| run.values(name));
-            let minute = |row: usize| {
-                let [max, p95] =
-                    columns.map(|column| column.map_or(f64::NAN, |values| values[row]));
-                run.are_minutes().then_some(Minute { max, p95 })
-            };
-            for (row, measured) in run.rows().zip(run.measured()) {
-                waits.add(&measured, limit, minute(row), hours);
-            }
-            waits.add_names(&run.last());
+        let Some((waits, hours)) = self.port(run.port()) else {
+            return;
+        };
+        let [gbps, share] = ["xmit_gbps", "xmit_blocked"].map(|name| run.values(name));
+        let [max, p95] = MINUTE.map(|name| run.values(name));
+        let are_minutes = run.are_minutes();
+        let at = |column: Option<&[f64]>, row: usize| column.map_or(f64::NAN, |values| values[row]);
+        for row in run.rows() {
+            let minute = are_minutes.then(|| Minute {
+                max: at(max, row),
+                p95: at(p95, row),
+            });
+            let sent = (at(gbps, row), run.time(row, MeasuredOver::Data));
+            let blocked = (at(share, row), run.time(row, MeasuredOver::Blocked));
+            waits.add([sent, blocked], limit, minute, hours);
         }
+        waits.peer = run.port().peer_guid.zip(run.peer_port()).or(waits.peer);
     }
 
     fn add(&mut self, record: &Record<'_>) {
@@ -504,13 +515,15 @@ impl Fold for Prevalence {
                 Some(Value::Real(value)) => Some(*value),
                 _ => None,
             });
-            // The columns are only in one-minute means. A minute of a secondary sampler that waits
-            // for the next hour lacks them, and counts as a whole, by its mean.
+            // The columns are only in one-minute means.
             let minute = max.map(|max| Minute {
                 max,
                 p95: p95.unwrap_or(f64::NAN),
             });
-            waits.add(&Measured::of(port), limit, minute, hours);
+            let value = |value: Option<f64>| value.unwrap_or(f64::NAN);
+            let sent = (value(port.xmit_gbps), port.time);
+            let blocked = (value(port.xmit_blocked), port.blocked_time);
+            waits.add([sent, blocked], limit, minute, hours);
         }
     }
 

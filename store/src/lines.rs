@@ -21,7 +21,8 @@ struct Extra<'a> {
 
 impl Table {
     /// Returns a row as a line without a line feed. Fields are in the order of the columns,
-    /// followed by those without a column. Columns that were not read are left out.
+    /// followed by those without a column. Columns that were not read are left out. So is every
+    /// field without a value if the column that distinguishes null from absent was not read.
     pub fn line(&self, row: usize) -> Vec<u8> {
         let mut line = Vec::with_capacity(1536);
         self.write_line(row, &mut line);
@@ -31,9 +32,9 @@ impl Table {
     /// Appends the row as a line without a line feed.
     pub fn write_line(&self, row: usize, line: &mut Vec<u8>) {
         let schema = self.schema();
-        let extra = match self.column(schema.extra()) {
-            Column::Text(texts) if texts.ids.len() > row => texts.get(row),
-            _ => None,
+        let (knows_absent, extra) = match self.column(schema.extra()) {
+            Column::Text(texts) if texts.ids.len() > row => (true, texts.get(row)),
+            _ => (false, None),
         };
         let extra: Option<Extra<'_>> = extra.and_then(|text| serde_json::from_str(text).ok());
         line.push(b'{');
@@ -54,7 +55,12 @@ impl Table {
             if extra.as_ref().is_some_and(|extra| extra.has(column.name)) {
                 continue;
             }
-            put(column.name, values, column.kind, column.presence, row, line);
+            let presence = if knows_absent {
+                column.presence
+            } else {
+                Presence::Optional
+            };
+            put(column.name, values, column.kind, presence, row, line);
         }
         for (name, raw) in extra.into_iter().flat_map(|extra| extra.fields) {
             put_key(&name, line);

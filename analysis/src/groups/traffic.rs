@@ -28,6 +28,7 @@ use crate::job::Known;
 use crate::job::all::PortRate;
 use crate::job::all::flows::{Flows, PortFlow};
 use crate::job::imbalance::Imbalance;
+use crate::job::marks::{self, Mark, Phase};
 use crate::rows::Row;
 
 /// Traffic of a group. The field names are those of the JSON output.
@@ -64,6 +65,10 @@ pub struct GroupTraffic {
     /// Max data rate received by a target divided by the mean of all targets, for each bin. Null
     /// without traffic, or if a target lacks its value.
     pub in_max_to_mean: Vec<Option<f64>>,
+    /// Phases of an application, with the traffic of the targets: of those in the phase, or of all
+    /// of them if none is. Absent without marks.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub phases: Vec<Phase>,
 }
 
 /// A host of a group.
@@ -218,9 +223,22 @@ impl GroupTraffic {
             into: by_port(&own, |port| &port.into),
             out: by_port(&own, |port| &port.out),
             in_max_to_mean: (0..bins).map(max_to_mean).collect(),
+            phases: phases(&own, &flows.marks),
             targets,
         }
     }
+}
+
+/// Returns the phases. The hosts of a phase usually send to the group, and are not in it.
+fn phases(own: &[&PortFlow], marks: &[Mark]) -> Vec<Phase> {
+    let mut marks = marks.to_vec();
+    for mark in &mut marks {
+        if !own.iter().any(|port| mark.contains(&port.host)) {
+            mark.hosts = None;
+        }
+    }
+    let parts: Vec<_> = own.iter().map(|port| (&*port.host, &port.parts)).collect();
+    marks::of_parts(&parts, &marks)
 }
 
 /// Returns the rates by switch port, the port with most data first.
@@ -347,6 +365,7 @@ mod tests {
             into: some(into),
             out: some(out),
             out_by_job: vec![(None, some(out))],
+            parts: Vec::new(),
         }
     }
 
@@ -362,6 +381,7 @@ mod tests {
             bin_ns: SECOND,
             seconds: vec![1.0; 4],
             ports,
+            marks: Vec::new(),
         }
     }
 

@@ -51,32 +51,49 @@ impl<'a> Source<'a> {
             Self::Row(rows, row) => Cow::Owned(rows.line(*row)),
         }
     }
+
+    pub(super) fn keep(&self, with_counters: bool) -> KeptLine {
+        KeptLine {
+            line: self.line().into(),
+            // A row has only the columns that are needed. Some of a minute are no fixed fields.
+            with_counters: with_counters || matches!(self, Self::Row(..)),
+            is_minute: self.is_minute(),
+        }
+    }
 }
 
 /// A record that waits, in a form from which it can be read again.
 pub(super) trait Kept {
     /// Reads the record. Returns `None` if it cannot be parsed.
-    fn port(&self, with_counters: bool) -> Option<Port<'_>>;
+    fn port(&self) -> Option<Port<'_>>;
 }
 
 /// The line of a record. For files, only the lines of waiting records are kept.
-impl Kept for Box<[u8]> {
-    fn port(&self, with_counters: bool) -> Option<Port<'_>> {
-        let record = if with_counters {
-            Record::parse(self, Type::Port)
+#[derive(Debug)]
+pub(super) struct KeptLine {
+    line: Box<[u8]>,
+    with_counters: bool,
+    is_minute: bool,
+}
+
+impl Kept for KeptLine {
+    fn port(&self) -> Option<Port<'_>> {
+        let record = if self.with_counters {
+            Record::parse(&self.line, Type::Port)
         } else {
-            Record::parse_without_counters(self)
+            Record::parse_without_counters(&self.line)
         };
-        match record {
-            Ok(Record::Port(port)) => Some(port),
-            _ => None,
-        }
+        let Ok(Record::Port(mut port)) = record else {
+            return None;
+        };
+        port.has_gap = self.is_minute.then_some(false);
+        Some(port)
     }
 }
 
 /// A record whose strings stay in memory for long enough.
 impl Kept for Port<'_> {
-    fn port(&self, _: bool) -> Option<Port<'_>> {
+    fn port(&self) -> Option<Port<'_>> {
         Some(self.clone())
     }
 }
@@ -129,9 +146,9 @@ struct Held<K> {
     length_ns: u64,
 }
 
-impl PortMerge<Box<[u8]>> {
+impl PortMerge<KeptLine> {
     /// Returns the same state with its waiting records parsed.
-    pub(super) fn borrowed(&self, with_counters: bool) -> PortMerge<Port<'_>> {
+    pub(super) fn borrowed(&self) -> PortMerge<Port<'_>> {
         let held = self.held.iter().filter_map(|held| {
             let Held {
                 record,
@@ -139,7 +156,7 @@ impl PortMerge<Box<[u8]>> {
                 length_ns,
             } = held;
             Some(Held {
-                record: record.port(with_counters)?,
+                record: record.port()?,
                 ts: *ts,
                 length_ns: *length_ns,
             })
@@ -171,7 +188,6 @@ impl<K: Kept> PortMerge<K> {
         &mut self,
         record: &mut Record<'a>,
         keep: impl FnOnce(&Port<'a>) -> K,
-        with_counters: bool,
         dropped: &mut Dropped,
         put: &mut dyn FnMut(&mut Record<'_>),
     ) {
@@ -186,7 +202,7 @@ impl<K: Kept> PortMerge<K> {
             // The primary has been silent for two intervals, or has no records at all.
             let is_due = |held: &Held<K>| held.ts.saturating_add(2 * held.length_ns) < now;
             while self.held.front().is_some_and(is_due) || self.held.len() > limits::HELD {
-                self.release_first([u64::MAX; 2], with_counters, dropped, put);
+                self.release_first([u64::MAX; 2], dropped, put);
             }
             return;
         }
@@ -207,7 +223,7 @@ impl<K: Kept> PortMerge<K> {
             blocked.map_or(port.ts, |time| end(1, time)),
         ];
         while !self.held.is_empty() {
-            self.release_first(ends, with_counters, dropped, put);
+            self.release_first(ends, dropped, put);
         }
         let ts = port.ts;
         let step = self
@@ -256,14 +272,9 @@ impl<K: Kept> PortMerge<K> {
     }
 
     /// Uses the waiting records at the end of the input.
-    pub(super) fn finish(
-        &mut self,
-        with_counters: bool,
-        dropped: &mut Dropped,
-        put: &mut dyn FnMut(&mut Record<'_>),
-    ) {
+    pub(super) fn finish(&mut self, dropped: &mut Dropped, put: &mut dyn FnMut(&mut Record<'_>)) {
         while !self.held.is_empty() {
-            self.release_first([u64::MAX; 2], with_counters, dropped, put);
+            self.release_first([u64::MAX; 2], dropped, put);
         }
     }
 
@@ -271,14 +282,13 @@ impl<K: Kept> PortMerge<K> {
     fn release_first(
         &mut self,
         ends: [u64; 2],
-        with_counters: bool,
         dropped: &mut Dropped,
         put: &mut dyn FnMut(&mut Record<'_>),
     ) {
         let Some(held) = self.held.pop_front() else {
             return;
         };
-        let Some(port) = held.record.port(with_counters) else {
+        let Some(port) = held.record.port() else {
             return;
         };
         // A secondary's record without rates is not needed while the primary answers; and if it

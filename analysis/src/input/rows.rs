@@ -36,7 +36,9 @@ pub(super) struct PortRows {
     varied: Option<Vec<(usize, usize)>>,
     /// Rows in which a string or the port differs from the row before, in ascending order.
     changes: Vec<usize>,
-    /// The other fields whose values differ between rows, with the indices of their columns.
+    /// The other fields with values, with the indices of their columns.
+    fields: Vec<(PortField, usize)>,
+    /// Those of them that are numbers and differ between rows.
     numbers: Vec<(PortField, usize)>,
     /// Whether any row has fields that have no column.
     has_unknown: bool,
@@ -180,21 +182,23 @@ impl PortRows {
         }
         let varied = varied(&table, &counters);
         let changes = changes(&table, column_of(PortField::port));
-        // A column with one value needs no update.
-        let is_varied = |field: &PortField| match table.column(column_of(*field)) {
-            Column::Integer(integers) => matches!(integers, Integers::Each { .. }),
-            column => matches!(column, Column::Float(_)) && !column.is_blank(),
-        };
-        let numbers = PortField::fixed()
-            .filter(is_varied)
+        let fields: Vec<(PortField, usize)> = PortField::fixed()
             .map(|field| (field, column_of(field)))
+            .filter(|(_, column)| !table.column(*column).is_blank())
             .collect();
+        // A column with one value needs no update.
+        let is_varied = |(_, column): &(PortField, usize)| match table.column(*column) {
+            Column::Integer(integers) => matches!(integers, Integers::Each { .. }),
+            column => matches!(column, Column::Float(_)),
+        };
+        let numbers = fields.iter().copied().filter(is_varied).collect();
         let has_unknown = !table.column(table.schema().extra()).is_blank();
         let peaks = MINUTE_RATES.iter().flat_map(|[_, peaks @ ..]| peaks);
         let peaks = peaks.filter_map(|name| table.schema().index(name));
         let peaks = peaks.filter(|index| !table.column(*index).is_blank());
         Self {
             peaks: peaks.collect(),
+            fields,
             numbers,
             has_unknown,
             guids,
@@ -341,7 +345,9 @@ impl PortRows {
     /// Returns an error if a value cannot have been measured.
     pub(super) fn record(&self, row: usize) -> Result<Port<'_>, serde_json::Error> {
         let mut fields = ReadPort::without_values(self.values(row).collect());
-        PortField::fixed().for_each(|field| fields.set(field, self.value(field, row)));
+        for (field, column) in &self.fields {
+            fields.set(*field, self.value(*field, *column, row));
+        }
         if let Some(extra) = self.text(self.table.schema().extra(), row) {
             add_unknown(extra, &mut fields);
         }
@@ -369,8 +375,7 @@ impl PortRows {
     }
 
     /// Returns the value of a field that is not a counter.
-    fn value(&self, field: PortField, row: usize) -> FieldValue<'_> {
-        let column = column_of(field);
+    fn value(&self, field: PortField, column: usize, row: usize) -> FieldValue<'_> {
         match (self.text(column, row), field.kind()) {
             (Some(text), Some(Kind::Texts)) => FieldValue::Texts(list(text)),
             (Some(text), _) => FieldValue::Text(text.into()),

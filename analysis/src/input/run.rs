@@ -490,10 +490,16 @@ impl<'a> Run<'a> {
     /// Returns the last record, with the peer of the last one that has a peer.
     pub fn last(&self) -> Port<'a> {
         let mut last = self.record(self.rows.end - 1);
-        // The GUID is a text, so it is equal in all records.
-        let number = |row: usize| u8::try_from(self.of.integers("peer_port")?.get(row)?).ok();
-        last.peer_port = self.rows().rev().find_map(number).map(PortNum);
+        last.peer_port = self.peer_port();
         last
+    }
+
+    /// Returns the port number of the peer in the last record that has a peer. The GUID of the peer
+    /// is a text, so it is equal in all records.
+    pub fn peer_port(&self) -> Option<PortNum> {
+        let ports = self.of.integers("peer_port")?;
+        let number = |row: usize| u8::try_from(ports.get(row)?).ok();
+        self.rows().rev().find_map(number).map(PortNum)
     }
 
     /// Returns a record as [`Fold::add`](super::Fold::add) gets it.

@@ -10,7 +10,7 @@ use super::Fold;
 use super::bounds::Bounds;
 use super::edge::Edges;
 use super::key::Key;
-use super::merge::{Dropped, PortMerge, Source};
+use super::merge::{Dropped, KeptLine, PortMerge, Source};
 use super::rows::PortRows;
 use super::run::Run;
 use super::selection::Selection;
@@ -39,7 +39,7 @@ pub(super) struct KeyRows {
 
 #[derive(Debug, Default)]
 struct PortState {
-    merge: PortMerge<Box<[u8]>>,
+    merge: PortMerge<KeptLine>,
     edges: Edges,
 }
 
@@ -135,7 +135,7 @@ impl<F: Fold> Shard<F> {
         {
             let Self { fold, counts, .. } = self;
             let ShardCounts { dropped, span, .. } = counts;
-            merge.finish(selection.uses_counters, dropped, &mut |record| {
+            merge.finish(dropped, &mut |record| {
                 put(fold, span, &mut edges, record, selection);
             });
         }
@@ -160,7 +160,7 @@ impl<F: Fold> Shard<F> {
         if let Some(last) = merge.last_ts() {
             records.retain(|record| !matches!(record, Record::Port(port) if port.ts <= last));
         }
-        let merge = merge.borrowed(selection.uses_counters);
+        let merge = merge.borrowed();
         fold_sorted(
             records,
             merge,
@@ -221,8 +221,12 @@ impl<F: Fold> Shard<F> {
             invalid,
         } = counts;
         // All rows have the same port and sampler, so checking one of them is enough.
-        let first = run.rows.clone().find_map(|row| run.of.record(row).ok());
-        if let Some(Err(limit)) = first.map(|port| bounds.check(run.key, &Record::Port(port))) {
+        let record = |row: usize| Some((row, Record::Port(run.of.record(row).ok()?)));
+        let first = run.rows.clone().find_map(record);
+        if let Some(Err(limit)) = first
+            .as_ref()
+            .map(|(_, first)| bounds.check(run.key, first))
+        {
             run.rows
                 .clone()
                 .for_each(|row| add_invalid(invalid, run.file, row as u64 + 1, &limit));
@@ -231,9 +235,10 @@ impl<F: Fold> Shard<F> {
         let PortState { merge, edges } = ports.entry(run.key).or_default();
         // Most fields of a port change rarely, so a record is made by updating that of the row
         // before.
-        let mut last: Option<Record<'_>> = None;
-        let mut before = None;
-        let mut change = run.rows.start;
+        let (mut last, mut before, mut change) = (None, None, run.rows.start);
+        if let Some((row, first)) = first.filter(|(row, _)| *row == change) {
+            (last, change) = (Some(first), run.of.next_change(row));
+        }
         // The next row, and the first row at which a run may be tried.
         let (mut next, mut start) = (run.rows.start, run.rows.start);
         while next < run.rows.end {
@@ -299,8 +304,7 @@ impl<F: Fold> Shard<F> {
                 let source = Source::Row(&run.of, row);
                 merge.add(
                     record,
-                    |_| source.line().into(),
-                    selection.uses_counters,
+                    |_| source.keep(selection.uses_counters),
                     dropped,
                     &mut |record| {
                         put(fold, span, edges, record, selection);
@@ -449,16 +453,10 @@ impl<F: Fold> Shard<F> {
                 }
                 mut record @ Record::Port(_) => {
                     let PortState { merge, edges } = ports.entry(key).or_default();
-                    let keep = |_: &_| source.line().into();
-                    merge.add(
-                        &mut record,
-                        keep,
-                        selection.uses_counters,
-                        dropped,
-                        &mut |record| {
-                            put(fold, span, edges, record, selection);
-                        },
-                    );
+                    let keep = |_: &_| source.keep(selection.uses_counters);
+                    merge.add(&mut record, keep, dropped, &mut |record| {
+                        put(fold, span, edges, record, selection);
+                    });
                 }
                 record => fold.add(&record),
             }
@@ -506,18 +504,14 @@ pub(super) fn fold_sorted<'a, F: Fold>(
     records.dedup_by(|later, earlier| head(later).1 == head(earlier).1 && is_copy(earlier, later));
     for mut record in records {
         if let Record::Port(_) = record {
-            merge.add(
-                &mut record,
-                Port::clone,
-                selection.uses_counters,
-                dropped,
-                &mut |record| put_record(fold, record),
-            );
+            merge.add(&mut record, Port::clone, dropped, &mut |record| {
+                put_record(fold, record);
+            });
         } else {
             fold.add(&record);
         }
     }
-    merge.finish(selection.uses_counters, dropped, &mut |record| {
+    merge.finish(dropped, &mut |record| {
         put_record(fold, record);
     });
 }

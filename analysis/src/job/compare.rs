@@ -10,10 +10,13 @@ use crate::correlation::RankTest;
 const KNOWN: f64 = 0.8;
 
 /// Run time against blocked time, over several runs.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Comparison {
     /// Number of runs that were compared.
     pub runs: usize,
+    /// These runs.
+    #[serde(skip)]
+    pub points: Vec<Point>,
     /// Number of runs that were left out: their start or end is not known, they failed, or their
     /// blocked time is known for less than 80 % of their time.
     pub left_out: usize,
@@ -27,24 +30,28 @@ pub struct Comparison {
     pub blocked_ns_per_byte: Option<RankTest>,
 }
 
+/// A run that was compared.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Point {
+    /// Job ID.
+    pub run: String,
+    /// Run time in seconds.
+    pub seconds: f64,
+    /// Blocked time of a node in the whole run, in seconds.
+    pub blocked_seconds: f64,
+}
+
 impl Comparison {
     /// Compares runs.
     pub fn of<'a>(runs: impl IntoIterator<Item = (&'a JobRun, &'a Job)>) -> Self {
         let runs: Vec<_> = runs.into_iter().collect();
-        let used: Vec<(f64, &Job)> = runs
+        let used: Vec<(Point, &Job)> = runs
             .iter()
-            .filter_map(|(run, job)| Some((seconds(run, job)?, *job)))
+            .filter_map(|(run, job)| Some((point(run, job)?, *job)))
             .collect();
-        let test = |value: fn(f64, &Job) -> Option<f64>| {
-            let pairs: Option<Vec<(f64, f64)>> = used
-                .iter()
-                .map(|(seconds, job)| Some((*seconds, value(*seconds, job)?)))
-                .collect();
-            RankTest::of(&pairs?)
-        };
-        let of_node = |seconds: f64, job: &Job| {
-            let sum: f64 = job.nodes.iter().map(|node| node.blocked_seconds).sum();
-            Some(sum / job.nodes.len() as f64 * seconds / job.blocked_covered_seconds())
+        let test = |value: fn(&Point, &Job) -> Option<f64>| {
+            let pair = |(point, job): &(Point, &Job)| Some((point.seconds, value(point, job)?));
+            RankTest::of(&used.iter().map(pair).collect::<Option<Vec<_>>>()?)
         };
         Self {
             runs: used.len(),
@@ -52,17 +59,24 @@ impl Comparison {
             has_other_nodes: used
                 .windows(2)
                 .any(|two| two[0].1.nodes.len() != two[1].1.nodes.len()),
-            blocked_seconds: test(of_node),
+            blocked_seconds: test(|point, _| Some(point.blocked_seconds)),
             blocked_ns_per_byte: test(|_, job| job.blocked_ns_per_byte),
+            points: used.into_iter().map(|(point, _)| point).collect(),
         }
     }
 }
 
-/// Returns the run time in seconds, if the run can be compared.
-fn seconds(run: &JobRun, job: &Job) -> Option<f64> {
+/// Returns the times of a run, if it can be compared.
+fn point(run: &JobRun, job: &Job) -> Option<Point> {
     let seconds = run.to?.checked_sub(run.from?)? as f64 / 1e9;
     let is_whole = !run.to_is_lower_bound && matches!(&*run.state, "" | "completed");
-    (is_whole && job.blocked_covered_seconds() >= KNOWN * seconds).then_some(seconds)
+    let known = job.blocked_covered_seconds();
+    let sum: f64 = job.nodes.iter().map(|node| node.blocked_seconds).sum();
+    (is_whole && known >= KNOWN * seconds).then(|| Point {
+        run: run.id.clone(),
+        seconds,
+        blocked_seconds: sum / job.nodes.len() as f64 * seconds / known,
+    })
 }
 
 #[cfg(test)]

@@ -6,12 +6,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use ibnet_record::interval::Interval;
 use serde::Serialize;
 use serde_json::Value;
 
 use super::source::{Fault, SourceError, csv as job_csv};
 use super::{HostPort, host_ports, is_one_of};
 use crate::hosts::Hosts;
+use crate::ports::carried::{Amount, Flow, Kind};
 use crate::ports::{PortKey, PortSummary, with_equal_bins};
 use crate::when::Zone;
 
@@ -41,7 +43,7 @@ pub struct Phase {
     pub end_ns: Option<u64>,
     /// The number of the application. Null if the mark has none.
     pub value: Option<f64>,
-    /// Number of nodes of the job in the phase.
+    /// Number of nodes of the job or group in the phase.
     pub nodes: usize,
     /// Bytes that these nodes sent.
     pub injected_bytes: f64,
@@ -148,34 +150,63 @@ pub fn phases(ports: &BTreeMap<PortKey, PortSummary>, hosts: &Hosts, marks: &[Ma
     let ports = with_equal_bins(ports);
     let mut own = host_ports(&ports);
     own.retain(|port| is_one_of(hosts, port.host));
-    marks.iter().filter_map(|mark| phase(&own, mark)).collect()
+    let own: Vec<_> = own.iter().map(|port| (port.host, parts(port))).collect();
+    of_parts(&own, marks)
 }
 
-fn phase(own: &[HostPort<'_>], mark: &Mark) -> Option<Phase> {
-    let own: Vec<_> = own.iter().filter(|port| mark.contains(port.host)).collect();
-    let hosts: BTreeSet<&str> = own.iter().map(|port| port.host).collect();
-    let to = mark.to.unwrap_or(u64::MAX);
-    // Values times seconds, and the seconds in which they are known.
-    let mut sums = [[0.0; 2]; 3];
-    for port in &own {
-        let Some(bins) = port.bins() else { continue };
-        let width = bins.width_ns();
-        for (number, _) in bins.iter() {
-            let (start, end) = (number * width, (number + 1) * width);
-            let seconds = end.min(to).saturating_sub(start.max(mark.from)) as f64 / 1e9;
-            let (sent, received, blocked) = port.known_at(number);
-            for (sum, value) in sums.iter_mut().zip([sent, received, blocked]) {
-                if let Some(value) = value {
-                    *sum = [sum[0] + value * seconds, sum[1] + seconds];
-                }
+/// The traffic of a host port in parts of the time, within which it is taken as constant.
+pub(crate) type Parts = Vec<(Interval, Flow)>;
+
+fn parts(port: &HostPort<'_>) -> Parts {
+    let Some(bins) = port.bins() else {
+        return Parts::new();
+    };
+    let width_ns = bins.width_ns();
+    let part = |number: u64| {
+        let time = Interval::new(number * width_ns, (number + 1) * width_ns)?;
+        let (sent, received, blocked) = port.known_at(number);
+        let octets = |gbps: f64| gbps * 1e9 / 8.0;
+        let rates = [sent.map(octets), received.map(octets), blocked];
+        let mut flow = Flow::default();
+        for (kind, rate) in Kind::ALL.into_iter().zip(rates) {
+            if let Some(rate) = rate {
+                flow.put(kind, rate * width_ns as f64 / 1e9, width_ns);
             }
         }
+        Some((time, flow))
+    };
+    bins.iter().filter_map(|(number, _)| part(number)).collect()
+}
+
+/// Returns the phases with at least one of these hosts, each with the traffic of its ports.
+pub(crate) fn of_parts<P: AsRef<[(Interval, Flow)]>>(
+    ports: &[(&str, P)],
+    marks: &[Mark],
+) -> Vec<Phase> {
+    marks.iter().filter_map(|mark| phase(ports, mark)).collect()
+}
+
+fn phase<P: AsRef<[(Interval, Flow)]>>(ports: &[(&str, P)], mark: &Mark) -> Option<Phase> {
+    let own: Vec<_> = ports
+        .iter()
+        .filter(|(host, _)| mark.contains(host))
+        .collect();
+    let hosts: BTreeSet<&str> = own.iter().map(|(host, _)| *host).collect();
+    let to = mark.to.unwrap_or(u64::MAX);
+    let mut sum = Flow::default();
+    for (time, flow) in own.iter().flat_map(|(_, parts)| parts.as_ref()) {
+        let within = time.within(mark.from, to).map_or(0, Interval::length_ns);
+        let share = within as f64 / time.length_ns() as f64;
+        for kind in Kind::ALL {
+            let Amount {
+                sum: whole,
+                time_ns,
+            } = flow.of(kind);
+            // Several jobs of a host can describe the same time.
+            let time_ns = ((time_ns as f64 * share).round() as u64).min(within);
+            sum.put(kind, whole * share, time_ns);
+        }
     }
-    let [
-        [sent, sent_seconds],
-        [received, _],
-        [blocked, blocked_seconds],
-    ] = sums;
     let count = own.len() as f64;
     (!own.is_empty()).then(|| Phase {
         name: mark.name.clone(),
@@ -183,11 +214,11 @@ fn phase(own: &[HostPort<'_>], mark: &Mark) -> Option<Phase> {
         end_ns: mark.to,
         value: mark.value,
         nodes: hosts.len(),
-        injected_bytes: sent * 1e9 / 8.0,
-        ejected_bytes: received * 1e9 / 8.0,
-        blocked_seconds: blocked,
-        covered_seconds: sent_seconds / count,
-        blocked_covered_seconds: blocked_seconds / count,
+        injected_bytes: sum.sent(),
+        ejected_bytes: sum.received(),
+        blocked_seconds: sum.of(Kind::Blocked).sum,
+        covered_seconds: sum.seconds(Kind::Sent) / count,
+        blocked_covered_seconds: sum.seconds(Kind::Blocked) / count,
     })
 }
 

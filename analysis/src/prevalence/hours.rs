@@ -1,5 +1,9 @@
 //! Sums of the hours of the local time.
 
+use std::ops::Range;
+
+use ibnet_record::interval::Interval;
+
 use super::Sums;
 use crate::when::Zone;
 
@@ -15,8 +19,8 @@ pub(super) struct Hours {
     shift: Option<u64>,
     /// Sums of the hours of each day, in ascending order of the days.
     days: Vec<(u64, [Sums; 24])>,
-    /// Index of the day that was used last.
-    last: usize,
+    /// The hour that was used last in nanoseconds since 1970, the index of its day, and its number.
+    last: (Range<u64>, usize, usize),
 }
 
 impl Hours {
@@ -25,31 +29,43 @@ impl Hours {
             zone,
             shift: None,
             days: Vec::new(),
-            last: 0,
+            last: (0..0, 0, 0),
         }
     }
 
-    /// Returns the sums of the hour that has a quarter, counted since 1970.
-    pub(super) fn at(&mut self, quarter: u64) -> &mut Sums {
-        let shift = *self
-            .shift
-            .get_or_insert_with(|| self.zone.quarter_of_hour(quarter * QUARTER_NS));
-        let hour = (quarter + shift) / 4;
-        let index = self.day(hour / 24);
-        &mut self.days[index].1[(hour % 24) as usize]
+    /// Calls `add` for each hour of a time with the sums of the hour, and its part of the time in
+    /// seconds.
+    #[inline]
+    pub(super) fn spread(&mut self, time: Interval, mut add: impl FnMut(&mut Sums, f64)) {
+        let mut from = time.from();
+        while from < time.to() {
+            if !self.last.0.contains(&from) {
+                self.find(from);
+            }
+            let (ref hour, day, number) = self.last;
+            let to = time.to().min(hour.end);
+            add(&mut self.days[day].1[number], (to - from) as f64 / 1e9);
+            from = to;
+        }
     }
 
+    /// Makes the hour of a point in time the last one.
+    fn find(&mut self, ns: u64) {
+        let zone = &self.zone;
+        let shift = *self.shift.get_or_insert_with(|| zone.quarter_of_hour(ns));
+        let hour = (ns / QUARTER_NS + shift) / 4;
+        let start = |hour: u64| (hour * 4).saturating_sub(shift).saturating_mul(QUARTER_NS);
+        let day = self.day(hour / 24);
+        self.last = (start(hour)..start(hour + 1), day, (hour % 24) as usize);
+    }
+
+    /// Returns the index of a day.
     fn day(&mut self, day: u64) -> usize {
-        if self.days.get(self.last).is_none_or(|last| last.0 != day) {
-            self.last = match self.days.binary_search_by_key(&day, |day| day.0) {
-                Ok(found) => found,
-                Err(place) => {
-                    self.days.insert(place, (day, [Sums::default(); 24]));
-                    place
-                }
-            };
-        }
-        self.last
+        let found = self.days.binary_search_by_key(&day, |day| day.0);
+        found.unwrap_or_else(|place| {
+            self.days.insert(place, (day, [Sums::default(); 24]));
+            place
+        })
     }
 
     /// Returns the start of each hour with records in nanoseconds since 1970, and its sums.
@@ -64,6 +80,8 @@ impl Hours {
 
     pub(super) fn merge(&mut self, other: Self) {
         self.shift = self.shift.or(other.shift);
+        // The indices of the days change.
+        self.last.0 = 0..0;
         for (day, hours) in other.days {
             let index = self.day(day);
             let own = self.days[index].1.iter_mut().zip(hours);

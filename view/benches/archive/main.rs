@@ -1,7 +1,7 @@
 //! Speed and size of an archive, and the time of DuckDB for the same work in the same run.
 //!
 //!     cargo bench -p ibnet-view --bench archive -- [--hours N] [--seconds N] [--only TEXT]
-//!     cargo bench -p ibnet-view --bench archive -- --keep FOLDER [--hours N]
+//!     cargo bench -p ibnet-view --bench archive -- --keep FOLDER [--hours N] [--minutes-only]
 //!     cargo bench -p ibnet-view --bench archive -- --archive FOLDER [--only TEXT]
 //!
 //! | part | input |
@@ -10,9 +10,10 @@
 //! | reading | an archive of 1,000 ports and 4 hours (`--hours`), 150 MB for each hour |
 //!
 //! The files are written to `target/tmp` and removed at the end. `--keep` writes the archive of the
-//! second part to a folder, and does nothing else. `--archive` measures reading with such a folder,
-//! and does nothing else. `--only` measures only the rows whose names contain the text. DuckDB has
-//! as many threads as ibnet.
+//! second part to a folder, and does nothing else. With `--minutes-only`, the archive is as after
+//! retention: it has the one-minute means and no records. `--archive` measures reading with such a
+//! folder, and does nothing else. `--only` measures only the rows whose names contain the text.
+//! DuckDB has as many threads as ibnet.
 #![expect(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -39,7 +40,8 @@ fn main() {
     };
     let hours = number("--hours", 4);
     if let Some(folder) = after("--keep") {
-        reading::write(Path::new(folder), hours);
+        let with_records = !arguments.iter().any(|word| word == "--minutes-only");
+        reading::write(Path::new(folder), hours, with_records);
         return;
     }
     println!("threads   {}", rayon::current_num_threads());
@@ -66,7 +68,7 @@ fn main() {
         number("--seconds", 300),
     );
     let root = folder.join("archive");
-    reading::write(&root, hours);
+    reading::write(&root, hours, true);
     reading::run(
         &root,
         &Rows {

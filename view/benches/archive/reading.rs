@@ -47,27 +47,29 @@ fn all_rows(table: &Table) -> Vec<u32> {
     (0..table.len() as u32).collect()
 }
 
-/// Writes an archive of some hours.
-pub(crate) fn write(root: &Path, hours: u64) {
+/// Writes an archive of some hours. Without records, it has only the tables computed from them.
+pub(crate) fn write(root: &Path, hours: u64, with_records: bool) {
     let archive = Archive::create(root).unwrap();
     let mut traffic = Traffic::new();
     for hour in 0..hours {
         let slots = FIRST_SLOT + hour * HOUR..FIRST_SLOT + (hour + 1) * HOUR;
-        let mut ports = writer(&archive, TableName::Ports, hour);
+        let mut ports = with_records.then(|| writer(&archive, TableName::Ports, hour));
         let mut derived = TableName::DERIVED.map(Table::new);
         for first in (0..PORTS).step_by(AT_A_TIME) {
             let table = traffic.by_port(first..first + AT_A_TIME, slots.clone());
             let order = all_rows(&table);
-            ports.write(&table, &order).unwrap();
+            if let Some(ports) = &mut ports {
+                ports.write(&table, &order).unwrap();
+            }
             for own in &mut derived {
                 let more = derive::derived(own.name(), &table, &order);
                 own.append(&more, &all_rows(&more));
             }
         }
-        let (_, of) = ports.finish().unwrap();
+        let of = ports.map(|ports| ports.finish().unwrap().1);
         for table in derived {
             let mut file = writer(&archive, table.name(), hour);
-            file.set_of(of);
+            of.into_iter().for_each(|of| file.set_of(of));
             file.write(&table, &all_rows(&table)).unwrap();
             file.finish().unwrap();
         }

@@ -9,5 +9,6 @@ pub mod job;
 pub mod latency;
 pub mod map;
 pub mod matrix;
+pub mod runs;
 pub mod sweeps;
 pub mod timeline;

@@ -7,7 +7,7 @@ use ibnet_analysis::job::imbalance::Imbalance;
 use ibnet_record::types::Printable;
 
 use super::job::octets;
-use super::{count, table};
+use super::{count, phases, table};
 use crate::picture::groups::sender_name;
 
 /// Largest number of hosts and of senders in the tables.
@@ -125,7 +125,7 @@ fn write_group(text: &mut String, traffic: &GroupTraffic) -> fmt::Result {
             traffic.senders.len() - MAX
         )?;
     }
-    writeln!(text)
+    writeln!(text, "{}", phases::report(&traffic.phases))
 }
 
 #[cfg(test)]

@@ -11,8 +11,11 @@ use crate::draw::axis;
 const MAX: usize = 32;
 
 /// Writes a table of the phases, in the order of their first starts. Phases with the same name are
-/// added up.
+/// added up. Without phases, the text is empty.
 pub fn report(phases: &[Phase]) -> String {
+    if phases.is_empty() {
+        return String::new();
+    }
     let mut phases: Vec<&Phase> = phases.iter().collect();
     phases.sort_by_key(|phase| phase.start_ns);
     let mut names: Vec<&str> = Vec::new();
@@ -61,7 +64,7 @@ pub fn report(phases: &[Phase]) -> String {
     format!(
         "\n{}\n{more}\"seconds\" is the recorded time of the phase; \"blocked\" is summed over the ports\n\
          of its nodes. Traffic is taken as constant within a step: give more --steps for\n\
-         short phases.\n",
+         short phases, or with --all and --group a shorter --bin.\n",
         table::to_text(table, &[1, 2, 3, 4, 5, 6, 7])
     )
 }

@@ -274,33 +274,46 @@ pub fn comparison(
 
 /// Writes whether the runs that were blocked longer also took longer.
 fn tests(compared: &Comparison) -> String {
-    let Comparison { runs, left_out, .. } = compared;
     let mut text = String::new();
     for (what, test) in [
         ("blocked time of a node", compared.blocked_seconds),
         ("blocked time for each byte", compared.blocked_ns_per_byte),
     ] {
-        let test = test.map_or_else(
-            || "no test: it needs three runs that differ".to_owned(),
-            |RankTest { rho, p, is_exact }| {
-                let orders = if is_exact { "all" } else { "99,999 random" };
-                format!("Spearman {rho:.2}, p = {p:.3} ({orders} orders of {runs} runs)")
-            },
-        );
+        let test = self::test(test, compared.runs);
         text += &format!("run time and {what:26}  {test}\n");
     }
     text += "p is the probability of such a correlation by chance. With fewer than five runs\n\
              it is never below 0.05. A correlation is not a cause: a longer run has more time\n\
              to be blocked.\n";
-    if *left_out > 0 {
-        text += &format!(
-            "Left out: {left_out} that did not complete, or lack a fifth of their blocked time.\n"
-        );
-    }
-    if compared.has_other_nodes {
-        text += "The runs have different numbers of nodes: their times are hardly comparable.\n";
-    }
-    text
+    text + &faults(compared)
+        .map(|fault| fault + "\n")
+        .collect::<String>()
+}
+
+/// Writes the result of a test of several runs.
+pub(crate) fn test(test: Option<RankTest>, runs: usize) -> String {
+    test.map_or_else(
+        || "no test: it needs three runs that differ".to_owned(),
+        |RankTest { rho, p, is_exact }| {
+            let orders = if is_exact { "all" } else { "99,999 random" };
+            let p = match p {
+                ..0.001 => "p < 0.001".to_owned(),
+                p => format!("p = {p:.3}"),
+            };
+            format!("Spearman {rho:.2}, {p} ({orders} orders of {runs} runs)")
+        },
+    )
+}
+
+/// Returns sentences on what makes a comparison less certain.
+pub(crate) fn faults(compared: &Comparison) -> impl Iterator<Item = String> {
+    let left_out = (compared.left_out > 0).then(|| {
+        let runs = compared.left_out;
+        format!("Left out: {runs} that did not complete, or lack a fifth of their blocked time.")
+    });
+    let nodes = "The runs have different numbers of nodes: their times are hardly comparable.";
+    let nodes = compared.has_other_nodes.then(|| nodes.to_owned());
+    left_out.into_iter().chain(nodes)
 }
 
 fn dash() -> String {

@@ -326,6 +326,42 @@ fn phases_are_added_up_by_name_and_drawn() {
     assert!(!text.contains("idle"), "{text}");
     let svg = fs::read_to_string(folder.path().join("p.svg")).unwrap();
     assert!(svg.contains(">Phases<") && svg.contains(">Value of the phases<"));
+    // All hosts, one job of n1, and a group without the host of the first phase.
+    let jobs = format!("job,nodes,start,end\n7,n1,{START},{}\n", START + 1);
+    fs::write(folder.path().join("jobs.csv"), jobs).unwrap();
+    let marked = ["--slurm-file", "jobs.csv", "--marks", "marks.csv"];
+    let all = [&["job", "lines.jsonl", "--all"], &marked[..]].concat();
+    let text = view(folder.path(), &all).assert().success();
+    let text = String::from_utf8_lossy(&text.get_output().stdout).into_owned();
+    assert!(text.lines().any(|line| line == row), "{row}: {text}");
+    let group = [&["job", "lines.jsonl", "--group", "g=n2"], &marked[..]].concat();
+    let of = |args: &[&str]| {
+        let rows = rows(&mut view(
+            folder.path(),
+            &[args, &["--format", "json"]].concat(),
+        ));
+        let phases = rows[0]["phases"].as_array().unwrap().clone();
+        let gigabytes =
+            |phase: &Value, field: &str| (phase[field].as_f64().unwrap() / 1e8).round() / 10.0;
+        let sums = phases.iter().map(|phase| {
+            let bytes = ["injected_bytes", "ejected_bytes"].map(|field| gigabytes(phase, field));
+            (phase["name"].clone(), phase["nodes"].clone(), bytes)
+        });
+        sums.collect::<Vec<_>>()
+    };
+    let phase = |name: &str, bytes| (name.into(), 1.into(), bytes);
+    assert_eq!(of(&all), [phase("write", [1.0, 0.0])]);
+    assert_eq!(
+        of(&group),
+        [
+            phase("write", [0.0, 1.5]),
+            phase("write", [0.0, 1.0]),
+            phase("idle", [0.0, 3.0])
+        ]
+    );
+    let text = view(folder.path(), &group).assert().success();
+    let text = String::from_utf8_lossy(&text.get_output().stdout).into_owned();
+    assert!(text.contains("2.500 GB"), "{text}");
     view(
         folder.path(),
         &[
@@ -351,6 +387,30 @@ fn phases_are_added_up_by_name_and_drawn() {
             && stderr.contains("name,start,end,nodes,value"),
         "{stderr}"
     );
+}
+
+#[test]
+fn compared_runs_are_drawn_as_dots() {
+    let folder = tempfile::tempdir().unwrap();
+    pair(folder.path());
+    let run = |id: u64| format!("{id},n1,{START},{},COMPLETED,x\n", START + id);
+    let jobs: String = (2..=4).map(run).collect();
+    let jobs = format!("job,nodes,start,end,state,name\n{jobs}");
+    fs::write(folder.path().join("jobs.csv"), jobs).unwrap();
+    let job = ["job", "lines.jsonl", "--slurm", "3", "--slurm-file"];
+    let compare = ["jobs.csv", "--compare", "x", "-o", "runs.svg"];
+    view(folder.path(), &[&job[..], &compare].concat())
+        .assert()
+        .success();
+    let svg = fs::read_to_string(folder.path().join("runs.svg")).unwrap();
+    assert_eq!(svg.matches("<circle").count(), 3, "{svg}");
+    for part in [
+        ">Job 3 and 2 other runs<",
+        "Spearman 1.00, p = 0.333",
+        ">4<",
+    ] {
+        assert!(svg.contains(part), "{part}: {svg}");
+    }
 }
 
 #[test]

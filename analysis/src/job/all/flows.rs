@@ -4,6 +4,7 @@ use super::list::Owner;
 use super::{AllJobs, PortRates, host_ports};
 use crate::cell::Cell;
 use crate::error::AnalysisError;
+use crate::job::marks::{Mark, Parts};
 
 /// The traffic of all host ports over time.
 #[derive(Clone, PartialEq, Debug)]
@@ -17,6 +18,8 @@ pub struct Flows {
     pub seconds: Vec<f64>,
     /// All host ports.
     pub ports: Vec<PortFlow>,
+    /// Phases of an application.
+    pub marks: Vec<Mark>,
 }
 
 /// The traffic of a host port. Rates are in Gb/s for each bin.
@@ -33,6 +36,8 @@ pub struct PortFlow {
     /// Data rate from the host to the switch by the job that ran on the host, with `None` for the
     /// time without a job. In a bin in which a job did not run, its state is [`Cell::Down`].
     pub out_by_job: Vec<(Option<String>, Vec<Cell>)>,
+    /// Bytes and blocked time in each bin. Empty without marks.
+    pub(crate) parts: Parts,
 }
 
 impl Flows {
@@ -80,6 +85,7 @@ impl AllJobs {
                 .map(|(owner, cells)| (id(owner), cells))
                 .collect();
             PortFlow {
+                parts: port.parts(&axis, |_| !self.marks.is_empty()),
                 host: port.host.to_owned(),
                 name: port.name(),
                 into,
@@ -96,6 +102,7 @@ impl AllJobs {
             bin_ns: axis.bin_ns,
             ports,
             seconds: axis.seconds,
+            marks: self.marks,
         })
     }
 }

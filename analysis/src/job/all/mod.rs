@@ -17,7 +17,7 @@ pub mod list;
 pub mod totals;
 
 pub use self::list::JobList;
-use self::list::Owner;
+use self::list::{Owner, Window};
 use self::totals::Builder;
 pub use self::totals::{JobTotal, JobsTraffic, NodeTotal, PortRate};
 use crate::cell::{Cell, Joined};
@@ -25,6 +25,7 @@ use crate::error::AnalysisError;
 use crate::hosts::{Hosts, host_of};
 use crate::input::Fold;
 use crate::input::run::Measured;
+use crate::job::marks::{self, Mark, Parts};
 use crate::ports::carried::{
     Amount, Carried, Flow, HCA_PORTS, Kind, Piece, Stated, may_lead_to_host,
 };
@@ -57,6 +58,7 @@ pub struct AllJobs {
     /// Start of the first and end of the last interval.
     span: Option<(u64, u64)>,
     is_too_long: bool,
+    marks: Vec<Mark>,
 }
 
 #[derive(Clone, Debug)]
@@ -85,7 +87,14 @@ impl AllJobs {
             is_fixed,
             span: None,
             is_too_long: false,
+            marks: Vec::new(),
         }
+    }
+
+    /// Adds up the traffic of these phases too.
+    #[must_use]
+    pub fn with_marks(self, marks: Vec<Mark>) -> Self {
+        Self { marks, ..self }
     }
 
     /// Extends the span, and makes the bins longer if there are too many.
@@ -280,20 +289,18 @@ impl AllJobs {
     fn axis(&self) -> Result<Axis, AnalysisError> {
         let (from, to) = self.recorded()?;
         let (first, bin_ns) = (from / self.bin_ns, self.bin_ns);
-        // Records can cover only a part of the first and the last bin.
-        let length = |bin: u64| {
-            Interval::new(bin * bin_ns, (bin + 1).saturating_mul(bin_ns))
-                .and_then(|bin| bin.within(from, to))
-        };
-        let bins = first..=(to - 1) / bin_ns;
-        Ok(Axis {
+        let mut axis = Axis {
             first,
             bin_ns,
             span: (from, to),
-            seconds: bins
-                .map(|bin| length(bin).map_or(1.0, |bin| bin.length_ns() as f64 / 1e9))
-                .collect(),
-        })
+            seconds: Vec::new(),
+        };
+        let length = |bin| {
+            axis.time(bin)
+                .map_or(1.0, |time| time.length_ns() as f64 / 1e9)
+        };
+        axis.seconds = (first..=(to - 1) / bin_ns).map(length).collect();
+        Ok(axis)
     }
 
     /// Returns the traffic. `into` selects the nodes whose received data is returned for each
@@ -314,7 +321,8 @@ impl AllJobs {
             .collect();
         let place = |owner: Owner| owner.map_or(self.list.jobs.len(), |job| job as usize);
         let mut flows: Vec<PortRate> = Vec::new();
-        for port in &host_ports(&all_ports, &self.list, &axis) {
+        let ports = host_ports(&all_ports, &self.list, &axis);
+        for port in &ports {
             let rates = port.rates(&self.list, &axis);
             all.iter_mut()
                 .zip(&rates.out)
@@ -334,19 +342,33 @@ impl AllJobs {
                 flows.push(PortRate::new(port.name(), &rates.into));
             }
         }
-        let rest = builders.pop().map(|builder| builder.finish(None));
-        let totals = self
-            .list
-            .jobs
-            .iter()
-            .zip(builders)
-            .filter(|(_, builder)| !builder.nodes.is_empty());
+        let phases = |of: Option<(Owner, &Builder)>| {
+            let is_own =
+                |host: &str| of.is_none_or(|(_, builder)| builder.nodes.contains_key(host));
+            let is_part = |owner: Owner| of.is_none_or(|(own, _)| own == owner);
+            let own = ports.iter().filter(|port| is_own(port.host));
+            let marked = own.filter(|_| !self.marks.is_empty());
+            let parts = marked.map(|port| (port.host, port.parts(&axis, is_part)));
+            marks::of_parts(&parts.collect::<Vec<_>>(), &self.marks)
+        };
+        let total = |owner: Owner, window: Option<&Window>, builder: Builder| {
+            let mut phases = phases(Some((owner, &builder)));
+            phases.retain(|phase| phase.covered_seconds > 0.0);
+            JobTotal {
+                phases,
+                ..builder.finish(window)
+            }
+        };
+        let rest = builders.pop().map(|builder| total(None, None, builder));
+        let totals = (0_u32..).zip(&self.list.jobs).zip(builders);
         let mut jobs: Vec<JobTotal> = totals
-            .map(|(window, builder)| builder.finish(Some(window)))
+            .filter(|(_, builder)| !builder.nodes.is_empty())
+            .map(|((index, window), builder)| total(Some(index), Some(window), builder))
             .collect();
         jobs.sort_by(|a, b| b.injected_bytes.total_cmp(&a.injected_bytes));
         jobs.extend(rest);
         PortRate::sort(&mut flows);
+        let phases = phases(None);
         let Axis {
             first,
             bin_ns,
@@ -355,6 +377,7 @@ impl AllJobs {
         } = axis;
         let total = all.into_iter().map(Joined::cell).collect();
         Ok(JobsTraffic {
+            phases,
             start_ns: first * bin_ns,
             bin_ns,
             bins,
@@ -387,6 +410,12 @@ struct PortRates {
 }
 
 impl Axis {
+    /// Returns the recorded time of a bin. It can be a part of the first and the last bin.
+    fn time(&self, bin: u64) -> Option<Interval> {
+        Interval::new(bin * self.bin_ns, (bin + 1).saturating_mul(self.bin_ns))?
+            .within(self.span.0, self.span.1)
+    }
+
     /// Returns the data rate in a bin. `whole_s` is the time of the bin to which the bytes
     /// belong, in seconds.
     fn rate(&self, bin: usize, octets: Amount, whole_s: f64) -> Cell {
@@ -417,6 +446,16 @@ impl HostPort<'_> {
             format!("{} to ", PortName::new(name, key))
         });
         format!("{name}{}", self.host)
+    }
+
+    /// Returns the traffic of some jobs in each bin.
+    fn parts(&self, axis: &Axis, is_part: impl Fn(Owner) -> bool) -> Parts {
+        let mut by_bin: BTreeMap<u64, Flow> = BTreeMap::new();
+        for ((bin, _), flow) in self.bins.iter().filter(|((_, owner), _)| is_part(*owner)) {
+            by_bin.entry(*bin).or_default().add(*flow);
+        }
+        let part = |(bin, flow)| Some((axis.time(bin)?, flow));
+        by_bin.into_iter().filter_map(part).collect()
     }
 
     fn rates(&self, list: &JobList, axis: &Axis) -> PortRates {

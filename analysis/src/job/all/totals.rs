@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::list::Window;
 use crate::cell::{Cell, Joined, columns};
 use crate::job::imbalance::Imbalance;
+use crate::job::marks::Phase;
 use crate::job::{Known, blocked_ns_per_byte};
 use crate::ports::carried::{Flow, Kind};
 use crate::rows::Row;
@@ -30,6 +31,8 @@ pub struct JobsTraffic {
     pub total: Vec<Cell>,
     /// Data rates from the switch ports into the selected nodes in Gb/s, largest first.
     pub into: Vec<PortRate>,
+    /// Phases of an application, with the traffic of all hosts. Empty without marks.
+    pub phases: Vec<Phase>,
 }
 
 /// Traffic of one job while it ran.
@@ -65,6 +68,9 @@ pub struct JobTotal {
     /// Share of the ports whose data rate is known in each bin, 0 to 1. Null where the job did
     /// not run.
     pub injected_covered: Vec<Option<f64>>,
+    /// Phases of an application in the time of the job, with its traffic. Absent without marks.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub phases: Vec<Phase>,
 }
 
 impl Row for JobTotal {
@@ -293,6 +299,7 @@ impl Builder {
                 .collect(),
             injected_gbps,
             injected_covered,
+            phases: Vec::new(),
             nodes,
         }
     }

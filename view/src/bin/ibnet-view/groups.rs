@@ -51,7 +51,8 @@ impl Report<'_> {
     /// Reads the records, and writes the traffic of each group.
     pub(crate) fn write(self, inputs: &Inputs) -> Result<(), Failure> {
         let zone = Zone::local();
-        let (all, summary) = common::read(inputs, &AllJobs::new(self.jobs, self.bin_ns))?;
+        let empty = AllJobs::new(self.jobs, self.bin_ns).with_marks(self.marks.clone());
+        let (all, summary) = common::read(inputs, &empty)?;
         let (time_range, span) = (common::time_range(&summary)?, common::span(&summary)?);
         let flows = all.flows()?;
         let traffic: Vec<GroupTraffic> = self

@@ -14,9 +14,9 @@ use ibnet_analysis::job::row::JobRow;
 use ibnet_analysis::job::run::JobRun;
 use ibnet_analysis::when::{self, Zone};
 use ibnet_record::types::Printable;
-use ibnet_view::draw::{self, render};
+use ibnet_view::draw::{self, Drawing, render};
 use ibnet_view::picture::matrix::MatrixPicture;
-use ibnet_view::picture::timeline::Timeline;
+use ibnet_view::picture::runs::RunsPicture;
 use ibnet_view::{document, picture, text};
 
 use crate::Failure;
@@ -55,7 +55,8 @@ pub(crate) struct Args {
     #[arg(long, requires = "routes", conflicts_with_all = ["compare", "sources", "marks"])]
     matrix: bool,
     /// Compare with another run: the ID of a job, or a job name for all its runs. Repeatable.
-    /// With three runs and more: whether the runs that were blocked longer also took longer
+    /// With three runs and more: whether the runs that were blocked longer also took longer. A
+    /// picture has a dot for each run
     #[arg(long, value_name = "JOBID|NAME", requires = "slurm", conflicts_with_all = ["nodes", "all"])]
     compare: Vec<String>,
     /// Largest number of time steps
@@ -102,6 +103,7 @@ Examples:
   ibnet-view job lines/*.jsonl --slurm 4711 -o job.svg
   ibnet-view job lines/*.jsonl --slurm 4711 --slurm-file jobs.jsonl --format json
   ibnet-view job lines/*.jsonl --slurm 4711 --routes dump_fts.txt --compare 4650 --compare cfd
+  ibnet-view job lines/*.jsonl --slurm 4711 --compare cfd --slurm-file jobs.jsonl -o runs.png
   ibnet-view job lines/*.jsonl --all --slurm-file jobs.txt --bin 10s -o jobs.png
   ibnet-view job lines/*.jsonl --all --slurm-file jobs.txt --nodes 'oss*' -o jobs.svg
   ibnet-view job lines/*.jsonl --group 'storage=oss*,mds*' -o storage.svg
@@ -207,7 +209,10 @@ fn run_one(args: &Args) -> Result<(), Failure> {
         rows.extend(compared.iter().map(|other| other.row(Some(&other.run.id))));
         return document.write(common::span(summary)?, &rows, args.output.as_deref());
     }
-    if let Some(path) = &args.output {
+    if let (Some(path), Some(comparison)) = (&args.output, &comparison) {
+        let picture = RunsPicture::new(comparison, &run.id);
+        write(path, || Ok(job.to_json().into_bytes()), &picture)?;
+    } else if let Some(path) = &args.output {
         let is_own = |mark: &&Mark| job.nodes.iter().any(|node| mark.contains(&node.host));
         let own: Vec<Mark> = marks.iter().flatten().filter(is_own).cloned().collect();
         let picture = picture::job::of_job(job, &title(args, run), &zone)
@@ -317,7 +322,9 @@ fn run_all(args: &Args) -> Result<(), Failure> {
     let inputs = args.recorded.inputs()?;
     let jobs = JobList::new(&jobs_during(args, &inputs)?);
     common::refuse_input(&inputs, args.output.as_ref())?;
-    let (all, summary) = common::read(&inputs, &AllJobs::new(jobs, args.bin))?;
+    let marks = args.marks.read()?.unwrap_or_default();
+    let empty = AllJobs::new(jobs, args.bin).with_marks(marks.clone());
+    let (all, summary) = common::read(&inputs, &empty)?;
     let time_range = common::time_range(&summary)?;
     let traffic = all.finish(into.as_ref())?;
     let span = common::span(&summary)?;
@@ -333,16 +340,17 @@ fn run_all(args: &Args) -> Result<(), Failure> {
         };
         let picture = picture::job::of_all(&traffic, args.nodes.as_deref(), &zone)
             .trimmed(span)
-            .with_marks(&args.marks.read()?.unwrap_or_default());
+            .with_marks(&marks);
         write(
             path,
             || Ok(json()?),
             &host_metrics::below_jobs(&args.host_metrics, picture, &traffic)?,
         )?;
     }
+    let report = text::job::report_all(&traffic, &zone) + &text::phases::report(&traffic.phases);
     Ok(cli::print_line(&format!(
         "{time_range}{}",
-        text::job::report_all(&traffic, &zone).trim_end()
+        report.trim_end()
     ))?)
 }
 
@@ -362,7 +370,7 @@ fn jobs_during(args: &Args, inputs: &Inputs) -> Result<Vec<JobRun>, Failure> {
 fn write(
     path: &Path,
     json: impl FnOnce() -> Result<Vec<u8>, Failure>,
-    picture: &Timeline,
+    picture: &impl Drawing,
 ) -> Result<(), Failure> {
     let is_json = path
         .extension()
