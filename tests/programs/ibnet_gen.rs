@@ -408,12 +408,12 @@ fn other_files_are_rejected() {
         (
             &b""[..],
             "cannot use net.p as a net file: the file is empty",
-            "ibnetdiscover -p > FILE",
+            "ibnet-gen discover -o FILE",
         ),
         (
             &[0, 159, 146, 150, 10, 255, 0, 27][..],
             "cannot use net.p as a net file: none of its ",
-            "ibnetdiscover -p > FILE",
+            "ibnet-gen discover -o FILE",
         ),
         (
             b"SW     4  2 0x0000000000200006 4x SDR                                    'leaf0'\n",
