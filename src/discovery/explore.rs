@@ -32,7 +32,7 @@ use crate::sweep::window::Window;
 use crate::time::Instant;
 
 /// Number of times that a request is sent before its end is given up.
-pub const TRIES: u32 = 8;
+pub const TRIES: u32 = 10;
 
 /// Number of tries after which the timeout of a request, which doubles with each try, is the
 /// longest.

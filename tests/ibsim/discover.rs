@@ -5,7 +5,7 @@ use std::fs;
 
 use ibnet::topology::name_map::NameMap;
 use ibnet::topology::net_file::{self, NetFile};
-use ibnet::topology::shapes::{Dragonfly, Grid, Rails, ThreeTiers};
+use ibnet::topology::shapes::{Dragonfly, Grid, ThreeTiers};
 use ibnet::topology::synthetic::{Blueprint, FatTree, stria};
 use ibnet::topology::{Device, Peer};
 use ibnet_record::types::{Guid, Lid, NodeKind, PortNum};
@@ -163,12 +163,6 @@ fn shapes() -> Vec<(Blueprint, &'static str)> {
         spines: 3,
         hosts: 4,
     };
-    let rails = Rails {
-        units: 2,
-        hosts: 4,
-        rails: 2,
-        spines: 2,
-    };
     vec![
         (TREE.blueprint(), "node00008"),
         (stria(), "node00288"),
@@ -176,7 +170,6 @@ fn shapes() -> Vec<(Blueprint, &'static str)> {
         (torus.blueprint(), "node00054"),
         (chain.blueprint(), "node00040"),
         (dragonfly.blueprint(), "node00048"),
-        (rails.blueprint(), "node00001"),
     ]
 }
 
@@ -188,7 +181,7 @@ fn discovery_of_each_shape_equals_ibnetdiscover() {
         let theirs = their_lines(&ibsim);
         assert!(theirs.len() >= blueprint.linked_ports(), "shape {shape}");
         let (ours, report) = our_lines(&ibsim);
-        assert_eq!(ours, theirs, "shape {shape}: {report}");
+        assert!(ours == theirs, "shape {shape}: {report}");
         assert!(!report.contains("partial"), "shape {shape}: {report}");
     }
 }
@@ -198,18 +191,19 @@ fn discovery_with_losses_equals_that_without() {
     let Some(preload) = available() else { return };
     let mut ibsim = Ibsim::start(&stria(), "node00288", preload);
     let theirs = their_lines(&ibsim);
-    for percent in [1, 10] {
-        for switch in [
-            "leaf01", "leaf02", "leaf12", "core01", "core06", "io01", "io04",
-        ] {
-            ibsim.type_line(&format!("Error \"S-{switch}\" {percent}"));
-        }
+    let mut last = 0;
+    for percent in [0, 1, 10] {
         for host in 1..=288 {
             ibsim.type_line(&format!("Error \"H-node{host:05}\" {percent}"));
         }
         ibsim.settle();
         let (ours, report) = our_lines(&ibsim);
-        assert_eq!(ours, theirs, "{percent} %: {report}");
+        assert!(ours == theirs, "{percent} %: {report}");
+        let mads = report.split(" MADs").next();
+        let mads = mads.and_then(|text| text.rsplit(' ').next()?.parse().ok());
+        let mads: u32 = mads.expect("a number of MADs");
+        assert!(mads > last, "nothing was lost: {report}");
+        last = mads;
     }
 }
 
