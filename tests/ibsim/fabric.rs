@@ -62,8 +62,7 @@ impl Ibsim {
         Self::of_net(&fabric.ibsim_net(), sm, preload)
     }
 
-    /// Starts ibsim with a net file of its own format, in which GUIDs may be repeated: see
-    /// [`start`](Self::start).
+    /// Starts ibsim with a net file of its own format: see [`start`](Self::start).
     pub(crate) fn of_net(text: &str, sm: &str, preload: PathBuf) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let name = format!(
@@ -75,7 +74,7 @@ impl Ibsim {
         let net = folder.path().join("net");
         fs::write(&net, text).expect("written");
         // Sufficient for 1,000 nodes with 5,000 linked ports.
-        let limits = ["-I", "-N", "4000", "-S", "1000", "-P", "40000", "-s"].map(OsStr::new);
+        let limits = ["-N", "4000", "-S", "1000", "-P", "40000", "-s"].map(OsStr::new);
         let mut process = Command::new("ibsim")
             .args(limits.into_iter().chain([net.as_os_str()]))
             .env("IBSIM_SOCKNAME", &name)
