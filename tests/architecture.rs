@@ -197,6 +197,11 @@ const RULES: &[Rule] = &[
         &["mad", "sweep::driver"],
         &["mad::transport::sim", "mad::transport::umad"],
     ),
+    rule(
+        "discovery::source",
+        &["mad::transport", "record::types", "sweep::driver"],
+        &["mad::transport::sim"],
+    ),
     rule("output", &["record"], &[]),
     rule(
         "distribution",

@@ -6,10 +6,9 @@
 
 use std::collections::BTreeSet;
 
-use ibnet_record::types::{Guid, Lid, NodeKind, PortNum, Printable};
+use ibnet_record::types::{Guid, NodeKind, PortNum, Printable};
 
 use super::explore::{Exploration, Node, PortState};
-use crate::mad::smp::PortInfo;
 use crate::topology::{Peer, ports_report};
 
 /// A port of a node: the index of the node, and the port number.
@@ -138,10 +137,7 @@ fn of_switch(node: &Node) -> Vec<Option<Known>> {
 }
 
 fn of_port_0(node: &Node) -> PortState {
-    node.ports[0].state.unwrap_or(PortState {
-        lid: Lid(0),
-        info: PortInfo::default(),
-    })
+    node.ports[0].state.unwrap_or_default()
 }
 
 fn at(ports: &mut [Vec<Option<Known>>], (node, port): Place) -> &mut Option<Known> {
