@@ -31,6 +31,16 @@ use crate::mad::smp::{self, NodeInfo, PortInfo};
 use crate::sweep::window::Window;
 use crate::time::Instant;
 
+/// Max number of requests in flight.
+const WINDOW: usize = 64;
+
+/// Timeout of the first try of a request.
+const TIMEOUT: Duration = Duration::from_millis(100);
+
+/// Max number of nodes; a subnet has at most 49,151 LIDs. Devices that invent others could fill the
+/// memory.
+const MAX_NODES: usize = 65_536;
+
 /// Number of times that a request is sent before its end is given up.
 pub const TRIES: u32 = 10;
 
@@ -38,28 +48,9 @@ pub const TRIES: u32 = 10;
 /// longest.
 const DOUBLINGS: u32 = 2;
 
-/// Limits of a discovery.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Settings {
-    /// Max number of requests in flight, at most 255.
-    pub window: usize,
-    /// Timeout of the first try of a request.
-    pub timeout: Duration,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            window: 64,
-            timeout: Duration::from_millis(100),
-        }
-    }
-}
-
 /// The state of a discovery.
 #[derive(Debug)]
 pub struct Exploration {
-    settings: Settings,
     pub(super) ends: Vec<End>,
     pub(super) nodes: Vec<Node>,
     by_guid: FxHashMap<Guid, u32>,
@@ -176,17 +167,16 @@ impl Step {
 
 impl Exploration {
     /// Creates a discovery that begins at the port of this host. TIDs count up from the seed.
-    pub fn new(settings: Settings, seed: u64) -> Self {
+    pub fn new(seed: u64) -> Self {
         let mut new = Self {
-            settings,
             ends: Vec::new(),
             nodes: Vec::new(),
             by_guid: FxHashMap::default(),
             ready: VecDeque::new(),
-            flights: vec![None; settings.window.clamp(1, 255)],
+            flights: vec![None; WINDOW],
             in_flight: 0,
             next_timeout: Instant::ZERO,
-            window: Window::new(settings.window.clamp(1, 255)),
+            window: Window::new(WINDOW),
             ended: (0, 0),
             next_tid: seed as u32,
             sent: 0,
@@ -210,7 +200,7 @@ impl Exploration {
         let End { step, tries, .. } = self.ends[end as usize];
         let tid = Tid(self.next_tid << 8 | place as u32);
         self.next_tid = self.next_tid.wrapping_add(1);
-        let timeout = self.settings.timeout * (1 << tries.min(DOUBLINGS));
+        let timeout = TIMEOUT * (1 << tries.min(DOUBLINGS));
         let deadline = now + timeout;
         self.next_timeout = match self.in_flight {
             0 => deadline,
@@ -246,9 +236,10 @@ impl Exploration {
 
     /// Handles a received MAD. Ignores one that answers no request in flight.
     pub fn reply(&mut self, tid: Tid, mad: &Mad, len: usize) {
-        let Some(end) = self.flight(tid).map(|flight| flight.end) else {
+        let Some(flight) = self.flight(tid) else {
             return;
         };
+        let end = flight.end;
         let step = self.ends[end as usize].step;
         let query = Query::Directed(directed::Query {
             request: step.request(),
@@ -261,16 +252,17 @@ impl Exploration {
             Err(BadReply::Status(status)) if status != MadStatus::BUSY => self.after(end, step),
             Err(_) => return,
         };
-        self.land(tid, false);
+        self.land(flight, false);
         self.go_on(end, next);
     }
 
     /// Handles a request that the transport reports as timed out.
     pub fn timed_out(&mut self, tid: Tid) {
-        let Some(Flight { end, .. }) = self.flight(tid) else {
+        let Some(flight) = self.flight(tid) else {
             return;
         };
-        self.land(tid, true);
+        self.land(flight, true);
+        let end = flight.end;
         let state = &mut self.ends[end as usize];
         state.tries += 1;
         if state.tries < TRIES {
@@ -297,12 +289,14 @@ impl Exploration {
     }
 
     /// Ends a request, and adapts the window.
-    fn land(&mut self, tid: Tid, is_lost: bool) {
+    fn land(&mut self, Flight { end, tid, .. }: Flight, is_lost: bool) {
         self.flights[(tid.0 & 0xff) as usize] = None;
         self.in_flight -= 1;
-        self.ended.0 += 1;
-        self.ended.1 += u64::from(is_lost);
-        if self.ended.0 >= self.flights.len() as u64 {
+        // An end that has never answered has no device, or a silent one: it shows no loss.
+        let counts = u64::from(self.ends[end as usize].found.is_some());
+        self.ended.0 += counts;
+        self.ended.1 += counts * u64::from(is_lost);
+        if self.ended.0 >= WINDOW as u64 {
             let (ended, lost) = std::mem::take(&mut self.ended);
             if let Some(change) = self.window.adapt(ended, lost) {
                 tracing::debug!(
@@ -367,8 +361,10 @@ impl Exploration {
     }
 
     fn take_node(&mut self, end: u32, info: &NodeInfo) {
+        let is_known = self.by_guid.contains_key(&info.node_guid);
         let is_possible = info.local_port.0 <= info.ports && info.ports < u8::MAX;
-        let Some(kind) = info.kind.filter(|_| is_possible) else {
+        let has_room = is_known || self.nodes.len() < MAX_NODES;
+        let Some(kind) = info.kind.filter(|_| is_possible && has_room) else {
             return self.ends[end as usize].is_silent = true;
         };
         let new = self.nodes.len() as u32;

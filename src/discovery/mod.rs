@@ -17,6 +17,6 @@ pub mod report;
 pub mod run;
 pub mod source;
 
-pub use explore::{Exploration, Settings};
+pub use explore::Exploration;
 pub use run::{Discovered, discover};
 pub use source::{DiscoveryError, FABRIC, discover_from, hca_of};

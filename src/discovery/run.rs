@@ -1,6 +1,6 @@
 //! The loop that connects a discovery with a transport and a clock.
 
-use super::explore::{Exploration, Settings};
+use super::explore::Exploration;
 use crate::mad::MAD_LEN;
 use crate::mad::exchange::Outcome;
 use crate::mad::transport::{Transport, TransportError};
@@ -25,11 +25,10 @@ pub struct Discovered {
 pub fn discover<T: Transport, C: Clock>(
     transport: &mut T,
     clock: &C,
-    settings: Settings,
     seed: u64,
     mut progress: impl FnMut((u64, u64)),
 ) -> Result<Discovered, TransportError> {
-    let mut exploration = Exploration::new(settings, seed);
+    let mut exploration = Exploration::new(seed);
     let mut mad = [0; MAD_LEN];
     let mut now = clock.now();
     loop {

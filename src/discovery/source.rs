@@ -5,9 +5,9 @@ use std::path::Path;
 use ibnet_record::types::HcaName;
 use miette::Diagnostic;
 
-use super::run::Discovered;
 #[cfg(feature = "umad")]
-use super::{Settings, discover};
+use super::discover;
+use super::run::Discovered;
 use crate::mad::transport::TransportError;
 #[cfg(feature = "umad")]
 use crate::mad::transport::umad::{UmadError, UmadTransport, ports};
@@ -65,8 +65,7 @@ pub fn discover_from(
 ) -> Result<Discovered, DiscoveryError> {
     let mut transport = UmadTransport::open(&ports::find(hca)?)?;
     let clock = SystemClock::start();
-    discover(&mut transport, &clock, Settings::default(), seed, progress)
-        .map_err(DiscoveryError::from)
+    discover(&mut transport, &clock, seed, progress).map_err(DiscoveryError::from)
 }
 
 /// Returns an error, because no HCA can be opened.

@@ -1,25 +1,27 @@
 //! Discovery of simulated fabrics in virtual time: its result equals the net file of the fabric,
 //! also with losses, and what does not answer is named.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ibnet::discovery::{Discovered, Settings, discover};
-use ibnet::mad::Mad;
-use ibnet::mad::directed::{CLASS_SUBN_DIRECTED_ROUTE, PERMISSIVE_LID, route};
-use ibnet::mad::exchange::{Completion, Target};
+use ibnet::discovery::{Discovered, discover};
+use ibnet::mad::directed::{CLASS_SUBN_DIRECTED_ROUTE, PERMISSIVE_LID, reply_to, route};
+use ibnet::mad::exchange::{Completion, Outcome, Target};
 use ibnet::mad::header::{Header, METHOD_GET};
+use ibnet::mad::pma::{Bits, data_mut};
 use ibnet::mad::smp;
 use ibnet::mad::transport::sim::traffic::Traffic;
 use ibnet::mad::transport::sim::{Options, SimFabric};
 use ibnet::mad::transport::{Locator, Transport, TransportError};
+use ibnet::mad::{MAD_LEN, Mad};
+use ibnet::sweep::driver::Clock;
 use ibnet::sweep::virtual_sweep::{VirtualClock, VirtualTransport};
 use ibnet::time::Instant;
 use ibnet::topology::shapes::{Dragonfly, Grid, Rails, ThreeTiers};
 use ibnet::topology::synthetic::{Blueprint, FatTree, stria};
 use ibnet::topology::{DeviceId, ports_report};
-use ibnet_record::types::{PortNum, Tid};
+use ibnet_record::types::{Guid, NodeKind, PortNum, Tid};
 
 /// A transport that checks each request, and counts those in flight.
 struct Checked {
@@ -75,22 +77,29 @@ impl Transport for Checked {
 fn discovered(
     sim: SimFabric,
     seed: u64,
-    mut on_step: impl FnMut(&Mutex<SimFabric>, u64),
+    on_step: impl FnMut(&Mutex<SimFabric>, u64),
 ) -> (Discovered, usize) {
+    let (found, most, _) = timed(sim, seed, on_step);
+    (found, most)
+}
+
+/// Discovers a fabric like [`discovered`]. Also returns the time that it took.
+fn timed(
+    sim: SimFabric,
+    seed: u64,
+    mut on_step: impl FnMut(&Mutex<SimFabric>, u64),
+) -> (Discovered, usize, Duration) {
     let (fabric, clock) = (Arc::new(Mutex::new(sim)), VirtualClock::default());
     let mut transport = Checked {
         inner: VirtualTransport::new(Arc::clone(&fabric), clock.clone(), seed),
         routes: BTreeMap::new(),
         most: 0,
     };
-    let found = discover(
-        &mut transport,
-        &clock,
-        Settings::default(),
-        seed,
-        |(done, _)| on_step(&fabric, done),
-    );
-    (found.expect("the transport is open"), transport.most)
+    let found = discover(&mut transport, &clock, seed, |(done, _)| {
+        on_step(&fabric, done)
+    });
+    let found = found.expect("the transport is open");
+    (found, transport.most, clock.now() - Instant::ZERO)
 }
 
 fn simulated(text: &str, loss: f64, seed: u64) -> SimFabric {
@@ -306,4 +315,91 @@ fn peer_of_a_moved_cable_is_found_where_it_is_now() {
         .find(|line| line.starts_with("SW") && line.ends_with("( 'leaf02' - 'node00025 mlx5_0' )"))
         .expect("the host has a link");
     assert_eq!(line.split_whitespace().nth(2), Some("2"), "{line}");
+}
+
+#[test]
+fn many_silent_devices_wait_at_the_same_time() {
+    let text = stria().ports_report();
+    let mut sim = simulated(&text, 0.0, 1);
+    for host in 2..=288 {
+        sim.demand_m_key(named(&sim, &format!("node{host:05} mlx5_0")));
+    }
+    let (found, _, took) = timed(sim, 1, |_, _| {});
+    assert_eq!(found.notes.len(), 287);
+    // 287 devices at 64 places, each for 3.5 s. One after another they would take 1000 s.
+    assert!(took < Duration::from_secs(25), "{took:?}");
+}
+
+/// A fabric of switches without an end: each port leads to another switch.
+struct Endless {
+    ports: u8,
+    replies: VecDeque<(Tid, Mad)>,
+}
+
+impl Transport for Endless {
+    fn send(&mut self, _: &Target, mad: &Mad, _: Instant) -> Result<(), TransportError> {
+        let header = Header::parse(mad);
+        let mut reply = reply_to(mad);
+        let data = data_mut(&mut reply);
+        let ports: Vec<_> = route(mad).expect("at most 63 hops").collect();
+        let number =
+            |sum: u64, port: &PortNum| sum.wrapping_mul(0x100_0000_01b3) ^ u64::from(port.0);
+        let guid = Guid(ports.iter().fold(0xcbf2_9ce4_8422_2325, number));
+        let (kind, ports) = match ports.len() {
+            0 => (NodeKind::Hca, 1),
+            _ => (NodeKind::Switch, self.ports),
+        };
+        match header.attribute {
+            smp::NODE_INFO => smp::NodeInfo {
+                kind: Some(kind),
+                ports,
+                node_guid: guid,
+                port_guid: guid,
+                local_port: PortNum(1),
+                ..smp::NodeInfo::default()
+            }
+            .emit(data),
+            _ => smp::PHYSICAL_STATE.set_raw(data, 0, smp::LINK_UP),
+        }
+        self.replies.push_back((header.tid, reply));
+        Ok(())
+    }
+
+    fn recv(
+        &mut self,
+        mad: &mut Mad,
+        _: Duration,
+        _: Instant,
+    ) -> Result<Option<Completion>, TransportError> {
+        let reply = self.replies.pop_front();
+        Ok(reply.map(|(tid, reply)| {
+            *mad = reply;
+            let (slid, len) = (PERMISSIVE_LID, MAD_LEN);
+            let outcome = Outcome::Reply { slid, len };
+            Completion { tid, outcome }
+        }))
+    }
+
+    fn locator(&self) -> Locator {
+        Box::new(|| None)
+    }
+}
+
+/// Returns the number of nodes that are found in an endless fabric of switches with some ports.
+fn nodes_of_endless(ports: u8) -> usize {
+    let mut transport = Endless {
+        ports,
+        replies: VecDeque::new(),
+    };
+    let found = discover(&mut transport, &VirtualClock::default(), 1, |_| {});
+    let text = found.expect("the transport is open").net_file;
+    let guid = |line: &str| line.split_whitespace().nth(3).map(str::to_owned);
+    text.lines().filter_map(guid).collect::<BTreeSet<_>>().len()
+}
+
+#[test]
+fn endless_fabric_ends_after_63_hops_and_at_the_limit_of_nodes() {
+    // A chain of this host and of 63 switches.
+    assert_eq!(nodes_of_endless(2), 64);
+    assert_eq!(nodes_of_endless(3), 65_536);
 }

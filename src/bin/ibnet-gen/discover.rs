@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use ibnet::cli::{self, Progress, Staged};
-use ibnet::discovery::{self, Discovered, DiscoveryError, Settings};
+use ibnet::discovery::{self, Discovered, DiscoveryError};
 use ibnet::mad::transport::sim::traffic::Traffic;
 use ibnet::mad::transport::sim::{Options, SimFabric, SimTransport};
 use ibnet::sweep::driver::SystemClock;
@@ -82,14 +82,7 @@ fn simulated(net: &Path) -> Result<Discovered, Failure> {
     let mut transport = SimTransport::new(Arc::new(Mutex::new(simulated)));
     shown(|progress| {
         let (clock, seed) = (SystemClock::start(), cli::random_seed());
-        let settings = Settings::default();
-        Ok(discovery::discover(
-            &mut transport,
-            &clock,
-            settings,
-            seed,
-            progress,
-        )?)
+        Ok(discovery::discover(&mut transport, &clock, seed, progress)?)
     })
 }
 
