@@ -249,7 +249,10 @@ impl Exploration {
         let next = match query.check(mad, len) {
             Ok(()) => self.take(end, step, mad),
             // A busy agent gets the rest of the timeout before the next try.
-            Err(BadReply::Status(status)) if status != MadStatus::BUSY => self.after(end, step),
+            Err(BadReply::Status(status)) if status != MadStatus::BUSY => {
+                self.ends[end as usize].is_silent |= step == Step::Node;
+                self.after(end, step)
+            }
             Err(_) => return,
         };
         self.land(flight, false);

@@ -695,6 +695,56 @@ fn both_formats_of_one_fabric_give_the_same_plan() {
 }
 
 #[test]
+fn discovered_fabric_is_a_net_file() {
+    let dir = stria();
+    let found = run(
+        dir.path(),
+        &["discover", "--simulate", "net.p", "-o", "found.p"],
+        b"",
+    );
+    assert_eq!((found.code, found.stdout.as_str()), (0, ""));
+    assert!(
+        found.stderr.starts_with("found     1108 ports with "),
+        "{}",
+        found.stderr
+    );
+    let sorted = |name: &str| {
+        let text = fs::read_to_string(dir.path().join(name)).unwrap();
+        let mut lines: Vec<_> = text.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    assert_eq!(sorted("found.p"), sorted("net.p"));
+    let same = run(
+        dir.path(),
+        &["discover", "--simulate", "net.p", "-o", "net.p"],
+        b"",
+    );
+    assert_eq!(same.code, 1);
+    assert!(
+        same.stderr
+            .contains("cannot use net.p: it is given for --simulate and for --output"),
+        "{}",
+        same.stderr
+    );
+}
+
+#[test]
+fn umad_with_a_wrong_port_is_the_name_of_a_file() {
+    let dir = stria();
+    for net in ["umad:mlx5_0:x", "./umad", "umadx"] {
+        let args = ["--net", net, "--samplers", EIGHT, "-o", "out.toml"];
+        let refused = run(dir.path(), &args, b"");
+        assert_eq!(refused.code, 1);
+        assert!(
+            refused.stderr.contains(&format!("cannot read {net}\n")),
+            "{}",
+            refused.stderr
+        );
+    }
+}
+
+#[test]
 fn anonymised_file_is_planned_like_the_original() {
     let fabric = |name: &str| {
         fs::read(

@@ -182,6 +182,16 @@ fn discovery_of_each_shape_equals_its_net_file_whatever_is_lost() {
 }
 
 #[test]
+fn discovery_of_a_real_net_file_equals_it_but_for_fdr10() {
+    let text = include_str!("../data/fabrics/loginoff-fdr10-qdr.reconstructed.p");
+    let (found, _) = discovered(simulated(text, 0.0, 1), 1, |_, _| {});
+    let expected = text.replace(" FDR10", " QDR");
+    assert_ne!(expected, text);
+    assert_eq!(lines(&found.net_file), lines(&expected));
+    assert_eq!(found.notes, Vec::<String>::new());
+}
+
+#[test]
 fn requests_to_several_devices_are_in_flight_at_once() {
     let text = stria().ports_report();
     let (found, most) = discovered(simulated(&text, 0.0, 1), 1, |_, _| {});
