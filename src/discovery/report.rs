@@ -74,7 +74,8 @@ impl Exploration {
         let mut nodes: Vec<_> = (0..).zip(&self.nodes).collect();
         nodes.sort_by_key(|(_, node)| node.guid);
         for (index, node) in nodes {
-            for (port, known) in (0..).map(PortNum).zip(&ports[index as usize]).skip(1) {
+            let numbers = (0..=u8::MAX).map(PortNum);
+            for (port, known) in numbers.zip(&ports[index as usize]).skip(1) {
                 let Some(known) = known else { continue };
                 let info = known.state.info;
                 let mask = match node.kind {

@@ -96,7 +96,7 @@ fn timed(
         most: 0,
     };
     let found = discover(&mut transport, &clock, seed, |(done, _)| {
-        on_step(&fabric, done)
+        on_step(&fabric, done);
     });
     let found = found.expect("the transport is open");
     (found, transport.most, clock.now() - Instant::ZERO)
@@ -130,7 +130,7 @@ fn shapes() -> [Blueprint; 7] {
             hosts: 2,
             spines: 1,
             trunk: 1,
-            radix: 4,
+            radix: 254,
         }
         .blueprint(),
         stria(),
