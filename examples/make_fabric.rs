@@ -5,8 +5,8 @@
 //!     cargo run --no-default-features --example make_fabric -- torus > torus.p
 //!
 //! The shapes are `stria` (default, two tiers, 968 linked ports), `tiers` (a fat tree of three
-//! tiers, 4,992 linked ports), `torus` (three dimensions), `dragonfly` (Dragonfly+), and `large`
-//! (39,936 linked ports).
+//! tiers, 4,992 linked ports), `torus` (three dimensions), `dragonfly` (Dragonfly+), `large`
+//! (39,936 linked ports) and `huge` (20,480 hosts, 122,880 linked ports).
 
 use std::io::{self, Write};
 
@@ -41,9 +41,14 @@ fn main() -> io::Result<()> {
         }
         .blueprint(),
         "large" => synthetic::large(),
+        "huge" => ThreeTiers {
+            radix: 64,
+            pods: 20,
+        }
+        .blueprint(),
         other => {
             let message = format!(
-                "cannot make the fabric `{other}`: the shapes are stria, tiers, torus, dragonfly and large"
+                "cannot make the fabric `{other}`: the shapes are stria, tiers, torus, dragonfly, large and huge"
             );
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }

@@ -20,6 +20,7 @@
 //! |---|---|
 //! | [`time`] | monotonic time as a number; reads no clock |
 //! | [`topology`] | the fabric, read from `ibnetdiscover`; tiers and hops; synthetic fabrics |
+//! | [`discovery`] | discovers the fabric by directed routes, and writes a net file |
 //! | [`drawing`] | switches and links as SVG |
 //! | [`partition`] | the planner: which sampler queries which ports, with its reports and formats |
 //! | [`assignments`] | the plan file. `ibnet-gen` writes it, and `ibnet-sweep` reads it |
@@ -43,6 +44,7 @@ pub mod assignments;
 pub mod cli;
 pub mod config;
 pub mod cost;
+pub mod discovery;
 pub mod distribution;
 pub mod drawing;
 #[cfg(feature = "client")]

@@ -180,6 +180,28 @@ const RULES: &[Rule] = &[
         ],
         &["mad::transport::sim", "mad::transport::umad"],
     ),
+    rule(
+        "discovery",
+        &[
+            "mad",
+            "record::types",
+            "sweep::smp_limit",
+            "sweep::window",
+            "time",
+            "topology",
+        ],
+        &["mad::transport"],
+    ),
+    rule(
+        "discovery::run",
+        &["mad", "sweep::driver"],
+        &["mad::transport::sim", "mad::transport::umad"],
+    ),
+    rule(
+        "discovery::source",
+        &["mad::transport", "record::types", "sweep::driver"],
+        &["mad::transport::sim"],
+    ),
     rule("output", &["record"], &[]),
     rule(
         "distribution",

@@ -4,6 +4,7 @@
 //!
 //!     cargo bench --bench ibsim                    (some minutes; on a quiet machine only)
 //!     cargo bench --bench ibsim -- --cadence       (the cost of a slot by cadence only)
+//!     cargo bench --bench ibsim -- --discovery     (discovery of the fabric only)
 //!
 //! The programs take turns, because the speed of a machine changes from minute to minute. The
 //! length of a slot is that of its `sweep` record: from its start to its last reply. The placement
@@ -12,6 +13,7 @@
 #![expect(clippy::print_stdout, reason = "a benchmark prints its result")]
 
 mod cadence;
+mod discovery;
 #[path = "../../tests/ibsim/fabric.rs"]
 mod fabric;
 mod peers;
@@ -24,6 +26,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use fabric::{Ibsim, available, lines, wait_for};
+use ibnet::topology::shapes::ThreeTiers;
 use ibnet::topology::{Fabric, net_file, synthetic};
 use ibnet_record::strict::{self, Line, Port, Sweep};
 use ibnet_record::types::{Guid, Lid, NodeKind};
@@ -55,6 +58,27 @@ fn main() {
         return;
     }
     let Some(preload) = available() else { return };
+    if has(discovery::FLAG) {
+        println!(
+            "discovery of a fat tree of 832 hosts as a whole process, median of some turns:\n"
+        );
+        println!(
+            "| placement | ibnetdiscover -p | ibnet-gen discover | smpquery, one SMP | MADs of ibnet-gen | us per MAD | ibnetdiscover / ibnet-gen |"
+        );
+        println!("|---|---|---|---|---|---|---|");
+        for (place, cores) in PLACES {
+            let tree = ThreeTiers {
+                radix: 16,
+                pods: 13,
+            };
+            let ibsim = Ibsim::start(&tree.blueprint(), "node00832", preload.clone());
+            if let Some((core, _)) = cores {
+                pin(ibsim.id(), core);
+            }
+            discovery::row(place, &ibsim, cores.map(|(_, core)| core));
+        }
+        return;
+    }
     let blueprint = synthetic::stria();
     let c_loop = peers::build_loop();
     let start = |cores: Option<(&str, &str)>| {

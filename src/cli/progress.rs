@@ -31,6 +31,12 @@ impl Progress {
         self.0.set_position(done);
     }
 
+    /// Sets the number of completed steps, and the number of all steps.
+    pub fn set_of(&self, done: u64, steps: u64) {
+        self.0.set_length(steps);
+        self.0.set_position(done);
+    }
+
     /// Removes the bar.
     pub fn finish(&self) {
         self.0.finish_and_clear();

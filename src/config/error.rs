@@ -38,7 +38,7 @@ pub enum ConfigError {
     /// Neither a plan nor a net file is given.
     #[error("cannot sweep: neither an assignments file nor a net file is given")]
     #[diagnostic(help(
-        "give --assignments FILE (written by ibnet-gen), or --net FILE with the output of `ibnetdiscover` or `ibnetdiscover -p` to sweep the whole fabric from this host; --simulate FILE needs no InfiniBand"
+        "give --assignments FILE (written by ibnet-gen), or --net FILE with the output of `ibnet-gen discover` or `ibnetdiscover`, or --net umad, to sweep the whole fabric from this host; --simulate FILE needs no InfiniBand"
     ))]
     NothingToSweep,
     /// An output needs the feature `nats`.

@@ -1,22 +1,27 @@
-//! Directed-route subnet management, class 0x81 (IBA vol. 1, 14.2.2), for one purpose: the
-//! identity of the device at the other end of a cable.
+//! Directed-route subnet management, class 0x81 (IBA vol. 1, 14.2.2): requests to the device at the
+//! end of a list of ports, whatever its LID is, and even without one.
 //!
-//! The route of such a request has two parts. Its LID leads the request to a switch, and from
-//! there one hop leads through a port of this switch. The device behind the port therefore answers
-//! whatever its LID is, and even without one. The request reads NodeInfo (a Get) and uses queue
-//! pair 0 and VL15 like [`smp`](super::smp).
+//! - The discovery sends them from this host: each device on the way forwards the request through
+//!   the next port of the list ([`emit`] without a source).
+//! - The verification of peers sends them through a switch: the LID leads the request to the
+//!   switch, and from there one hop leads through a port of this switch ([`Query`]).
+//!
+//! All of them read (Get), and use queue pair 0 and VL15 like [`smp`](super::smp).
 
 use ibnet_record::types::{Lid, PortNum, Tid};
 
 use super::Mad;
 use super::header::{Header, METHOD_GET, MadStatus};
-use super::smp::{CLASS_VERSION, NODE_INFO};
+use super::smp::{self, CLASS_VERSION};
 
 /// The management class, routed by ports.
 pub const CLASS_SUBN_DIRECTED_ROUTE: u8 = 0x81;
 
-/// LID that means "no LID": the directed route ends at the destination.
-const PERMISSIVE_LID: u16 = 0xffff;
+/// LID that means "no LID": the directed route begins at this host, or ends at the destination.
+pub const PERMISSIVE_LID: Lid = Lid(0xffff);
+
+/// Max number of hops of a route.
+pub const MAX_HOPS: usize = 63;
 
 /// Bit of the status that marks a reply on its way back.
 const DIRECTION: u16 = 0x8000;
@@ -28,9 +33,11 @@ const DESTINATION_LID: std::ops::Range<usize> = 34..36;
 /// Ports of the route. The first octet is not used.
 const INITIAL_PATH: usize = 128;
 
-/// A request for NodeInfo of the device behind a port of a switch.
+/// A request to the device behind a port of a switch.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Query {
+    /// The requested attribute.
+    pub request: smp::Query,
     /// LID of the sender, to which the switch returns the reply.
     pub source: Lid,
     /// Port of the switch.
@@ -40,36 +47,46 @@ pub struct Query {
 impl Query {
     /// Writes the whole MAD.
     pub fn emit(&self, tid: Tid, mad: &mut Mad) {
-        let header = Header {
-            class: CLASS_SUBN_DIRECTED_ROUTE,
-            class_version: CLASS_VERSION,
-            method: METHOD_GET,
-            status: MadStatus::OK,
-            tid,
-            attribute: NODE_INFO,
-            modifier: 0,
-        };
-        header.emit(mad);
-        mad[HOP_COUNT] = 1;
-        mad[SOURCE_LID].copy_from_slice(&self.source.0.to_be_bytes());
-        mad[DESTINATION_LID].copy_from_slice(&PERMISSIVE_LID.to_be_bytes());
-        mad[INITIAL_PATH + 1] = self.port.0;
+        emit(self.request, self.source, &[self.port], tid, mad);
     }
+}
 
-    /// Parses a request with one hop. Returns `None` for any other MAD.
-    pub fn parse(mad: &Mad) -> Option<Self> {
-        let header = Header::parse(mad);
-        let is_query = (header.class, header.method, header.attribute)
-            == (CLASS_SUBN_DIRECTED_ROUTE, METHOD_GET, NODE_INFO);
-        let source = Lid(u16::from_be_bytes([
-            mad[SOURCE_LID.start],
-            mad[SOURCE_LID.start + 1],
-        ]));
-        (is_query && mad[HOP_COUNT] == 1).then_some(Self {
-            source,
-            port: PortNum(mad[INITIAL_PATH + 1]),
-        })
+/// Writes the whole MAD of a request that leaves each device on its way through the next of these
+/// ports. `source` is the LID of the sender if a LID leads to the first of these devices, and
+/// otherwise [`PERMISSIVE_LID`]: the route then begins at the sending HCA.
+///
+/// # Panics
+/// Panics if there are more than [`MAX_HOPS`] ports.
+pub fn emit(request: smp::Query, source: Lid, ports: &[PortNum], tid: Tid, mad: &mut Mad) {
+    let header = Header {
+        class: CLASS_SUBN_DIRECTED_ROUTE,
+        class_version: CLASS_VERSION,
+        method: METHOD_GET,
+        status: MadStatus::OK,
+        tid,
+        attribute: request.attribute,
+        modifier: request.port.0.into(),
+    };
+    header.emit(mad);
+    mad[SOURCE_LID].copy_from_slice(&source.0.to_be_bytes());
+    mad[DESTINATION_LID].copy_from_slice(&PERMISSIVE_LID.0.to_be_bytes());
+    assert!(ports.len() <= MAX_HOPS, "a route has at most 63 hops");
+    mad[HOP_COUNT] = ports.len() as u8;
+    for (octet, port) in mad[INITIAL_PATH + 1..].iter_mut().zip(ports) {
+        *octet = port.0;
     }
+}
+
+/// Returns the ports of a request's route, or `None` if the MAD has too many hops.
+pub fn route(mad: &Mad) -> Option<impl Iterator<Item = PortNum> + '_> {
+    let hops = usize::from(mad[HOP_COUNT]);
+    let ports = mad[INITIAL_PATH + 1..].iter().take(hops);
+    (hops <= MAX_HOPS).then(|| ports.map(|port| PortNum(*port)))
+}
+
+/// Returns whether the route of a request begins at its sender, and not at the switch of a LID.
+pub fn begins_at_sender(mad: &Mad) -> bool {
+    mad[SOURCE_LID] == PERMISSIVE_LID.0.to_be_bytes()
 }
 
 /// Returns the status of a reply without the bit for its direction.
@@ -94,6 +111,10 @@ mod tests {
     fn request_has_one_hop_after_the_lid() {
         let mut mad = [0xa5; MAD_LEN];
         let query = Query {
+            request: smp::Query {
+                attribute: smp::NODE_INFO,
+                port: PortNum(0),
+            },
             source: Lid(0x0102),
             port: PortNum(36),
         };
@@ -105,9 +126,38 @@ mod tests {
         expected[32..36].copy_from_slice(&[1, 2, 0xff, 0xff]);
         expected[129] = 36;
         assert_eq!(mad, expected);
-        assert_eq!(Query::parse(&mad), Some(query));
-        mad[HOP_COUNT] = 2;
-        assert_eq!(Query::parse(&mad), None);
+        assert!(!begins_at_sender(&mad));
         assert_eq!(status(Header::parse(&reply_to(&mad)).status), MadStatus::OK);
+    }
+
+    #[test]
+    fn request_from_this_host_has_a_port_for_each_hop() {
+        let mut mad = [0xa5; MAD_LEN];
+        let request = smp::Query {
+            attribute: smp::PORT_INFO,
+            port: PortNum(9),
+        };
+        let ports = [1, 36, 254].map(PortNum);
+        emit(request, PERMISSIVE_LID, &ports, Tid(7), &mut mad);
+        let mut expected = [0; MAD_LEN];
+        expected[..24].copy_from_slice(&[
+            1, 0x81, 1, 1, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0x15, 0, 0, 0, 0, 0, 9,
+        ]);
+        expected[32..36].fill(0xff);
+        expected[129..132].copy_from_slice(&[1, 36, 254]);
+        assert_eq!(mad, expected);
+        assert!(begins_at_sender(&mad));
+        let found = |mad: &Mad| route(mad).map(Iterator::collect::<Vec<_>>);
+        assert_eq!(found(&mad), Some(ports.to_vec()));
+        emit(
+            request,
+            PERMISSIVE_LID,
+            &[PortNum(3); MAX_HOPS],
+            Tid(7),
+            &mut mad,
+        );
+        assert_eq!(found(&mad), Some(vec![PortNum(3); MAX_HOPS]));
+        mad[HOP_COUNT] = 64;
+        assert_eq!(found(&mad), None);
     }
 }

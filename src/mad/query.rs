@@ -15,7 +15,7 @@ pub enum Query {
     Clear(pma::Clear),
     /// Subnet management: identity and links.
     Smp(smp::Query),
-    /// Subnet management by a directed route: the identity of a peer.
+    /// Subnet management by a directed route.
     Directed(directed::Query),
     /// Subnet administration: the path to a port.
     Sa(sa::Query),
@@ -72,7 +72,7 @@ impl Query {
             Self::Pma(query) => query.attribute,
             Self::Clear(clear) => clear.of.attribute().id,
             Self::Smp(query) => query.attribute,
-            Self::Directed(_) => smp::NODE_INFO,
+            Self::Directed(query) => query.request.attribute,
             Self::Sa(_) => sa::PATH_RECORD,
         }
     }
@@ -130,10 +130,11 @@ impl Query {
             Self::Clear(clear) => pma::other_port(Some(clear.port), mad),
             // A reply repeats the AttributeModifier of the request. For PortInfo, the modifier is
             // the port number.
-            Self::Smp(query) if header.modifier != u32::from(query.port.0) => {
-                Some(header.modifier as u8)
+            Self::Smp(query) | Self::Directed(directed::Query { request: query, .. }) => {
+                let is_other = header.modifier != u32::from(query.port.0);
+                is_other.then_some(header.modifier as u8)
             }
-            Self::Smp(_) | Self::Directed(_) | Self::Sa(_) => None,
+            Self::Sa(_) => None,
         };
         other_port.map_or(Ok(()), |found| Err(BadReply::PortSelect(found)))
     }

@@ -194,6 +194,15 @@ const SPEED_EXT2_ACTIVE: Field =
     Field::new("LinkSpeedExtActive2", "link_speed_ext_active2", 449, 2);
 const SPEED_EXT_ACTIVE: Field = Field::new("LinkSpeedExtActive", "link_speed_ext_active", 496, 4);
 
+/// Base LID of a port. On a switch only that of port 0 is valid.
+pub const PORT_LID: Field = Field::new("LID", "lid", 128, 16);
+/// PortPhysicalState.
+pub const PHYSICAL_STATE: Field = Field::new("PortPhysicalState", "physical_state", 264, 4);
+/// PortPhysicalState of a port with a working cable, whether or not its link carries data.
+pub const LINK_UP: u64 = 5;
+/// PortPhysicalState of a port that looks for the other end of a cable.
+pub const POLLING: u64 = 2;
+
 /// The fields of the attribute that [`PortInfo`] contains.
 pub static PORT_INFO_FIELDS: [Field; 9] = [
     MASTER_SM_LID,

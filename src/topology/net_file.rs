@@ -49,7 +49,9 @@ pub struct NetFile {
 pub enum NetFileError {
     /// The file cannot be read from the disk.
     #[error("cannot read the net file {}", path.display())]
-    #[diagnostic(help("give the path of a file that `ibnetdiscover` or `ibnetdiscover -p` wrote"))]
+    #[diagnostic(help(
+        "give the path of a file that `ibnet-gen discover` or `ibnetdiscover` wrote; umad discovers the fabric"
+    ))]
     Io {
         /// The file.
         path: PathBuf,
@@ -58,9 +60,7 @@ pub enum NetFileError {
     },
     /// The file is empty.
     #[error("cannot use {name} as a net file: the file is empty")]
-    #[diagnostic(help(
-        "run `ibnetdiscover -p > FILE` on a host of the fabric; it prints nothing if it finds no port or may not open the HCA"
-    ))]
+    #[diagnostic(help("run `ibnet-gen discover -o FILE` on a host of the fabric"))]
     Empty {
         /// The file.
         name: String,
@@ -70,7 +70,7 @@ pub enum NetFileError {
         "cannot use {name} as a net file: none of its {lines} lines is a line of a net file (line {line}: {found})"
     )]
     #[diagnostic(help(
-        "a line looks like: SW     4  1 0x0000000000200006 4x EDR - CA    17  1 0x0000000000100001 ( 'leaf0' - 'node1 mlx5_0' )\nrun `ibnetdiscover -p > FILE` on a host of the fabric, or `ibnetdiscover > FILE` for the plain format"
+        "a line looks like: SW     4  1 0x0000000000200006 4x EDR - CA    17  1 0x0000000000100001 ( 'leaf0' - 'node1 mlx5_0' )\nrun `ibnet-gen discover -o FILE` on a host of the fabric, or `ibnetdiscover > FILE` for the plain format"
     ))]
     NothingReadable {
         /// The file.

@@ -8,6 +8,8 @@ use std::fmt::Write;
 
 use ibnet_record::types::{Guid, Lid, NodeKind, PortNum};
 
+use super::{Peer, ports_report};
+
 /// A list of nodes and cables.
 #[derive(Clone, Debug, Default)]
 pub struct Blueprint {
@@ -272,23 +274,13 @@ impl Blueprint {
         for node in self.nodes.iter().rev() {
             for (index, peer) in node.ports.iter().enumerate().rev() {
                 let num = PortNum(index as u8 + 1);
-                let (own, speed) = (node.end(num), self.speed);
-                // Writing to a String cannot fail.
-                let _ = match peer {
-                    Some((other, port)) => {
-                        let other = &self.nodes[other.0];
-                        let (a, b) = (&node.name, &other.name);
-                        writeln!(
-                            text,
-                            "{own} 4x {speed} - {} ( '{a}' - '{b}' )",
-                            other.end(*port)
-                        )
-                    }
-                    None if node.kind == NodeKind::Switch => {
-                        writeln!(text, "{own} 4x SDR{:36}'{}'", "", node.name)
-                    }
+                let end = peer.map(|(other, port)| self.nodes[other.0].end(port));
+                let rate = match &end {
+                    Some(_) => format!("4x {}", self.speed),
+                    None if node.kind == NodeKind::Switch => "4x SDR".to_owned(),
                     None => continue,
                 };
+                ports_report::write_line(&mut text, &node.end(num), &rate, end.as_ref());
             }
         }
         text
@@ -394,19 +386,15 @@ impl Blueprint {
 }
 
 impl Node {
-    /// Returns the left part of a line of the ports report, which has a fixed width.
-    fn end(&self, port: PortNum) -> String {
-        let kind = if self.kind == NodeKind::Switch {
-            "SW"
-        } else {
-            "CA"
-        };
-        format!(
-            "{kind:2} {:5} {:2} {}",
-            self.lid(port).0,
-            port.0,
-            Guid(self.port_guid(port))
-        )
+    /// Returns a port as the ports report describes it.
+    fn end(&self, port: PortNum) -> Peer {
+        Peer {
+            guid: Guid(self.port_guid(port)),
+            lid: self.lid(port),
+            port,
+            kind: self.kind,
+            name: self.name.clone(),
+        }
     }
 
     fn lid(&self, port: PortNum) -> Lid {
@@ -442,7 +430,7 @@ impl Node {
 mod tests {
     use super::*;
     use crate::topology::graph::UNREACHABLE;
-    use crate::topology::{Device, Fabric, Graph, net_file, ports_report};
+    use crate::topology::{Device, Fabric, Graph, net_file};
 
     #[test]
     fn stria_has_its_documented_size() {

@@ -27,7 +27,7 @@ recording() (
     set -e
     mkdir -p /srv/recorded/lines /srv/recorded/ldms/procnfs && cd /srv/recorded
     fabric
-    ibnetdiscover -p > fabric.p
+    ibnet-gen discover -o fabric.p
     ibnet-gen --net fabric.p --samplers 'node[001-008]' -o plan.toml --report plan.json
     dump_fts > routes.txt
     cat > record.toml <<'TOML'

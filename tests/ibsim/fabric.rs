@@ -59,6 +59,11 @@ pub(crate) fn available() -> Option<PathBuf> {
 impl Ibsim {
     /// Starts ibsim with a fabric and runs opensm once on the node `sm`, which assigns LIDs.
     pub(crate) fn start(fabric: &Blueprint, sm: &str, preload: PathBuf) -> Self {
+        Self::of_net(&fabric.ibsim_net(), sm, preload)
+    }
+
+    /// Starts ibsim with a net file of its own format: see [`start`](Self::start).
+    pub(crate) fn of_net(text: &str, sm: &str, preload: PathBuf) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let name = format!(
             "ibnet{}-{}",
@@ -67,9 +72,11 @@ impl Ibsim {
         );
         let folder = tempfile::tempdir().expect("a folder");
         let net = folder.path().join("net");
-        fs::write(&net, fabric.ibsim_net()).expect("written");
+        fs::write(&net, text).expect("written");
+        // Sufficient for 1,000 nodes with 5,000 linked ports.
+        let limits = ["-N", "4000", "-S", "1000", "-P", "40000", "-s"].map(OsStr::new);
         let mut process = Command::new("ibsim")
-            .args(["-s".as_ref(), net.as_os_str()])
+            .args(limits.into_iter().chain([net.as_os_str()]))
             .env("IBSIM_SOCKNAME", &name)
             // ibsim spins at the end of its input, so the console stays open until the test ends.
             .stdin(Stdio::piped())

@@ -189,7 +189,7 @@ fn dead_host_and_replaced_device_are_reported_with_remedies() {
             )),
         "{text}"
     );
-    assert!(text.contains("the assignments are older than the fabric: run `ibnetdiscover -p` and `ibnet-gen` again"), "{text}");
+    assert!(text.contains("the assignments are older than the fabric: run `ibnet-gen discover` and `ibnet-gen` again"), "{text}");
 }
 
 #[test]

@@ -408,12 +408,12 @@ fn other_files_are_rejected() {
         (
             &b""[..],
             "cannot use net.p as a net file: the file is empty",
-            "ibnetdiscover -p > FILE",
+            "ibnet-gen discover -o FILE",
         ),
         (
             &[0, 159, 146, 150, 10, 255, 0, 27][..],
             "cannot use net.p as a net file: none of its ",
-            "ibnetdiscover -p > FILE",
+            "ibnet-gen discover -o FILE",
         ),
         (
             b"SW     4  2 0x0000000000200006 4x SDR                                    'leaf0'\n",
@@ -692,6 +692,56 @@ fn both_formats_of_one_fabric_give_the_same_plan() {
         assigned(&dir)
     });
     assert_eq!(plain, report);
+}
+
+#[test]
+fn discovered_fabric_is_a_net_file() {
+    let dir = stria();
+    let found = run(
+        dir.path(),
+        &["discover", "--simulate", "net.p", "-o", "found.p"],
+        b"",
+    );
+    assert_eq!((found.code, found.stdout.as_str()), (0, ""));
+    assert!(
+        found.stderr.starts_with("found     1108 ports with "),
+        "{}",
+        found.stderr
+    );
+    let sorted = |name: &str| {
+        let text = fs::read_to_string(dir.path().join(name)).unwrap();
+        let mut lines: Vec<_> = text.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    assert_eq!(sorted("found.p"), sorted("net.p"));
+    let same = run(
+        dir.path(),
+        &["discover", "--simulate", "net.p", "-o", "net.p"],
+        b"",
+    );
+    assert_eq!(same.code, 1);
+    assert!(
+        same.stderr
+            .contains("cannot use net.p: it is given for --simulate and for --output"),
+        "{}",
+        same.stderr
+    );
+}
+
+#[test]
+fn umad_with_a_wrong_port_is_the_name_of_a_file() {
+    let dir = stria();
+    for net in ["umad:mlx5_0:x", "./umad", "umadx"] {
+        let args = ["--net", net, "--samplers", EIGHT, "-o", "out.toml"];
+        let refused = run(dir.path(), &args, b"");
+        assert_eq!(refused.code, 1);
+        assert!(
+            refused.stderr.contains(&format!("cannot read {net}\n")),
+            "{}",
+            refused.stderr
+        );
+    }
 }
 
 #[test]

@@ -260,8 +260,7 @@ fn udev_rule_equals_the_rule_of_the_messages_and_covers_umad_devices_only() {
     );
 }
 
-/// Runs the script of `ibnet-topology.service` in a folder. The net file is a file instead of the
-/// output of `ibnetdiscover`.
+/// Runs the script of `ibnet-topology.service` in a folder. The fabric that it discovers is simulated.
 fn topology(folder: &Path, discover: &str) -> Output {
     let here = folder.display();
     let conf = format!(
@@ -286,7 +285,11 @@ fn topology_timer_replaces_the_plan_only_by_a_valid_and_different_one() {
     let read = |name: &str| fs::read_to_string(at(name)).unwrap();
     let net =
         fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/stria.p")).unwrap();
-    let discover = format!("cat {}", at("net").display());
+    assert!(
+        include_str!("../../packaging/ibnet-topology")
+            .contains("\nDISCOVER=\"ibnet-gen discover\"\n")
+    );
+    let discover = format!("ibnet-gen discover --simulate {}", at("net").display());
     fs::write(at("net"), &net).unwrap();
 
     // Without samplers there is no plan.

@@ -288,7 +288,7 @@ fn silent_device_fails_with_a_remedy() {
             "2ms",
         ],
     );
-    failed(&run, "does not answer", "ibnetdiscover");
+    failed(&run, "does not answer", "ibnet-gen discover");
     assert!(!run.stderr.contains("note:"), "one message: {}", run.stderr);
 }
 

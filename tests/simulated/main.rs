@@ -3,6 +3,7 @@
 
 mod changes;
 mod clear;
+mod discovery;
 mod handover;
 mod rates;
 mod reads;

@@ -54,6 +54,10 @@ fn any_query() -> impl Strategy<Value = Query> {
             port: PortNum(port)
         })),
         (any::<u16>(), any::<u8>()).prop_map(|(lid, port)| Query::Directed(directed::Query {
+            request: smp::Query {
+                attribute: smp::NODE_INFO,
+                port: PortNum(0)
+            },
             source: Lid(lid),
             port: PortNum(port)
         })),

@@ -152,12 +152,12 @@ fn invalid_net_files_are_refused() {
         (
             &b""[..],
             "cannot use net.p as a net file: the file is empty",
-            "ibnetdiscover -p",
+            "ibnet-gen discover",
         ),
         (
             &[0, 159, 146, 150, 10, 255, 0, 27],
             "cannot use net.p as a net file: none of its ",
-            "ibnetdiscover -p",
+            "ibnet-gen discover",
         ),
         (
             plain,
@@ -179,7 +179,7 @@ fn invalid_net_files_are_refused() {
     refused(
         &missing,
         "cannot read the net file nosuch.p\ncause: ",
-        "ibnetdiscover -p",
+        "ibnet-gen discover",
     );
     assert!(
         !missing.stderr.contains("standard input"),
@@ -189,12 +189,12 @@ fn invalid_net_files_are_refused() {
     refused(
         &run(&dir, &["--net", "nosuch.p"]),
         "cannot read the net file nosuch.p\ncause: ",
-        "ibnetdiscover -p",
+        "ibnet-gen discover",
     );
     refused(
         &run(&dir, &["--net", "net.p", "--simulate", "nosuch.p"]),
         "cannot read the net file nosuch.p",
-        "ibnetdiscover -p",
+        "ibnet-gen discover",
     );
     let nowhere = run(&dir, &["--simulate", "net.p", "-o", "nosuch/lines"]);
     refused(

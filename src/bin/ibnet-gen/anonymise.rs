@@ -2,12 +2,11 @@
 
 use std::path::PathBuf;
 
-use ibnet::cli::{self, Staged};
+use ibnet::cli::Staged;
 use ibnet::topology::anonymise::anonymise;
-use ibnet_record::limits;
 
 use super::files::{self, Use};
-use super::{Failure, NET};
+use super::{Failure, NET, discover};
 
 /// Rewrite a net file without the site's names and GUIDs, so that it can be published
 ///
@@ -15,8 +14,8 @@ use super::{Failure, NET};
 /// unreadable lines are removed. LIDs, ports, links, speeds and device ids do not change.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Output of `ibnetdiscover`, with or without `-p`; `-` is standard input
-    #[arg(long, value_name = "FILE|-")]
+    /// Net file; `-` is standard input; umad, or umad:NAME[:PORT], discovers the fabric now
+    #[arg(long, value_name = "FILE|-|umad")]
     net: PathBuf,
     /// Rewritten file; `-` is standard output
     #[arg(short, long, value_name = "FILE|-", default_value = "-")]
@@ -28,9 +27,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         (NET, &args.net, Use::Read),
         ("--output", &args.output, Use::Write),
     ])?;
-    let text = anonymise(
-        &cli::read(&args.net, limits::NET_FILE)?,
-        &cli::name_of(&args.net),
-    )?;
+    let (name, bytes) = discover::net(&args.net)?;
+    let text = anonymise(&bytes, &name)?;
     Ok(Staged::new(&args.output, text.as_bytes())?.commit()?)
 }

@@ -11,6 +11,7 @@ use clap::{Parser, Subcommand};
 use ibnet::assignments::{Assignments, AssignmentsError, Header, sha256_hex};
 use ibnet::cli::{self, InputError, OutputError, Staged};
 use ibnet::config::ConfigError;
+use ibnet::discovery::DiscoveryError;
 use ibnet::distribution::DistributionError;
 use ibnet::partition::formats::adopt::AdoptError;
 use ibnet::partition::formats::ldms::LidFileError;
@@ -34,6 +35,7 @@ use publish::PublishArgs;
 
 mod anonymise;
 mod cost;
+mod discover;
 mod files;
 mod ldms;
 mod plan_options;
@@ -51,9 +53,10 @@ mod suggest;
 struct Args {
     #[command(subcommand)]
     command: Option<Command>,
-    /// Net file: output of `ibnetdiscover`, with or without `-p`; `-` is standard input. May be
-    /// repeated: files of one subnet are merged, and each subnet gets its own plan
-    #[arg(long, value_name = "FILE|-", required = true)]
+    /// Net file: output of `ibnet-gen discover`, or of `ibnetdiscover` with or without `-p`; `-` is
+    /// standard input; umad, or umad:NAME[:PORT], discovers the fabric now. May be repeated: files
+    /// of one subnet are merged, and each subnet gets its own plan
+    #[arg(long, value_name = "FILE|-|umad", required = true)]
     net: Vec<PathBuf>,
     /// Node name map of rdma-core; its names replace those of the net file
     #[arg(long, value_name = "FILE|-")]
@@ -95,6 +98,7 @@ struct Args {
 enum Command {
     Suggest(suggest::Args),
     Anonymise(anonymise::Args),
+    Discover(discover::Args),
     Publish(publish::Args),
 }
 
@@ -122,7 +126,7 @@ enum Format {
 
 const EXAMPLES: &str = "\
 Examples:
-  ibnetdiscover -p > fabric.p
+  ibnet-gen discover -o fabric.p
   ibnet-gen --net fabric.p --samplers 'node[001-008]' -o assignments.toml
   ibnet-gen --net fabric.p --samplers-file samplers.txt --cap 200 -o a.toml
   ibnet-gen --net fabric.p --samplers 'node[001-008]' -o a.toml --report a.json
@@ -152,6 +156,9 @@ enum Failure {
     #[error(transparent)]
     #[diagnostic(transparent)]
     Net(#[from] NetFileError),
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Discovery(#[from] DiscoveryError),
     #[error(transparent)]
     #[diagnostic(transparent)]
     Names(#[from] NameMapError),
@@ -224,6 +231,7 @@ fn main() -> ExitCode {
     let done = match &args.command {
         Some(Command::Suggest(args)) => suggest::run(args),
         Some(Command::Anonymise(args)) => anonymise::run(args),
+        Some(Command::Discover(args)) => discover::run(args),
         Some(Command::Publish(args)) => publish::run(args),
         None => run(&args),
     };
@@ -284,8 +292,8 @@ fn run(args: &Args) -> Result<(), Failure> {
     let files = args
         .net
         .iter()
-        .map(|path| Ok((cli::name_of(path), cli::read(path, limits::NET_FILE)?)))
-        .collect::<Result<Vec<_>, InputError>>()?;
+        .map(|path| discover::net(path))
+        .collect::<Result<Vec<_>, Failure>>()?;
     let subnets = args.planned(args.read(&files)?)?;
     let header = Header {
         sources: files

@@ -16,19 +16,18 @@ use ibnet::partition::report::json;
 use ibnet::partition::report::suggest::{self, SuggestOptions, Suggested};
 use ibnet::partition::report::text::{Detail, Report};
 use ibnet::topology::{Fabric, net_file};
-use ibnet_record::limits;
 use ibnet_record::types::Printable;
 
 use crate::cost::{CostArgs, Described};
 use crate::files::{self, Named, Use};
-use crate::{DEFAULT_CAP, Failure, plan_options, quoted};
+use crate::{DEFAULT_CAP, Failure, discover, plan_options, quoted};
 
 /// Suggest as few sampler hosts as possible: one per leaf switch, spread over the tree
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Output of `ibnetdiscover`, with or without `-p`; `-` is standard input
-    #[arg(long, value_name = "FILE|-")]
+    /// Net file; `-` is standard input; umad, or umad:NAME[:PORT], discovers the fabric now
+    #[arg(long, value_name = "FILE|-|umad")]
     net: PathBuf,
     /// Largest number of ports of a sampler [default: 150, or fewer at a high --rate]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
@@ -65,8 +64,7 @@ The expected time of a sweep is a cautious estimate; docs/planning.md explains i
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     files::check(&args.files())?;
-    let name = cli::name_of(&args.net);
-    let bytes = cli::read(&args.net, limits::NET_FILE)?;
+    let (name, bytes) = discover::net(&args.net)?;
     let net = net_file::parse(&bytes, &name)?;
     let sweep = args.cost.sweep()?;
     let among = args

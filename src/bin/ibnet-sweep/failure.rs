@@ -2,6 +2,7 @@
 
 use ibnet::assignments::AssignmentsError;
 use ibnet::config::ConfigError;
+use ibnet::discovery::DiscoveryError;
 use ibnet::distribution::DistributionError;
 use ibnet::mad::transport::TransportError;
 use ibnet::output::OutputError;
@@ -39,6 +40,9 @@ pub(super) enum Failure {
     Net(#[from] NetFileError),
     #[error(transparent)]
     #[diagnostic(transparent)]
+    Discovery(#[from] DiscoveryError),
+    #[error(transparent)]
+    #[diagnostic(transparent)]
     Output(#[from] OutputError),
     #[error(transparent)]
     #[diagnostic(transparent)]
@@ -64,7 +68,7 @@ pub(super) enum Failure {
     ))]
     SeveralSubnets { known: String },
     #[error("cannot sweep {net}: the file has no linked port")]
-    #[diagnostic(help("run `ibnetdiscover -p` on a host whose link is up"))]
+    #[diagnostic(help("run `ibnet-gen discover` on a host whose link is up"))]
     NothingLinked { net: String },
     #[error("cannot use simulated.dead: there is no such device in {net} (found {name:?})")]
     #[diagnostic(help("give the whole node description of the net file, or its first word"))]
@@ -110,7 +114,7 @@ pub(super) enum Failure {
     NewSampler { host: String },
     #[error("cannot query LID {lid}: it does not answer")]
     #[diagnostic(help(
-        "check that the LID belongs to a switch or an HCA port that is up (`ibnetdiscover -p` lists them) and that this host can reach it; a slow device may need --timeout 2s"
+        "check that the LID belongs to a switch or an HCA port that is up (`ibnet-gen discover` lists them) and that this host can reach it; a slow device may need --timeout 2s"
     ))]
     NoAnswer { lid: Lid },
     #[error("cannot query LID {lid}: it answers NodeInfo, but no query of performance management")]
@@ -125,7 +129,7 @@ pub(super) enum Failure {
     NoGroup { lid: Lid, port: PortNum },
     #[error("cannot read PortInfo of port {port} of LID {lid}: {reason}")]
     #[diagnostic(help(
-        "check that the device has this LID (`ibnetdiscover`) and this port; a device that requires an M_Key does not answer subnet management packets"
+        "check that the device has this LID (`ibnet-gen discover`) and this port; a device that requires an M_Key does not answer subnet management packets"
     ))]
     NoPortInfo {
         lid: Lid,

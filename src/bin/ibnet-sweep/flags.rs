@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use ibnet::cli;
 use ibnet::config::{self, Ca, Config, ConfigError, FileError, Outputs, Plan as Source, Raw, Sl};
+use ibnet::discovery;
 use ibnet::output::{Destination, FileOptions, NatsOptions};
 use ibnet_record::limits;
 
@@ -34,8 +35,9 @@ pub(super) struct Flags {
     /// this host]
     #[arg(long, value_name = "HOST|all")]
     sampler: Option<String>,
-    /// Net file (output of `ibnetdiscover`): query all of its ports from this host, without a plan
-    #[arg(long, value_name = "FILE")]
+    /// Net file (output of `ibnet-gen discover` or `ibnetdiscover`), or umad[:NAME[:PORT]], which
+    /// discovers the fabric now: query all of its ports from this host, without a plan
+    #[arg(long, value_name = "FILE|umad")]
     net: Option<String>,
     /// Net file whose fabric is simulated in this process; needs no InfiniBand
     #[arg(long, value_name = "FILE")]
@@ -144,8 +146,9 @@ impl Flags {
         self.given().is_empty().then(|| self.config.clone())
     }
 
-    /// Uses the configuration file `path` if it exists, unless a flag gives another input.
-    pub(super) fn use_default_config(&mut self, path: &Path) {
+    /// Uses the configuration file `path` if it exists, unless a flag gives another input. Returns
+    /// whether there is an input now.
+    pub(super) fn use_default_config(&mut self, path: &Path) -> bool {
         let has_input = self.config.is_some()
             || self.assignments.is_some()
             || self.net.is_some()
@@ -153,6 +156,12 @@ impl Flags {
         if !has_input && path.exists() {
             self.config = Some(path.to_owned());
         }
+        has_input || self.config.is_some()
+    }
+
+    /// Discovers the fabric instead of reading a net file.
+    pub(super) fn use_fabric(&mut self) {
+        self.net = Some(discovery::FABRIC.to_owned());
     }
 
     /// Returns whether the invalid value of this failure came from a flag.

@@ -127,7 +127,10 @@ impl Args {
         }
         let is_valid = match &mut self.command {
             None => {
-                self.flags.use_default_config(Path::new(DEFAULT_CONFIG));
+                let has_input = self.flags.use_default_config(Path::new(DEFAULT_CONFIG));
+                if self.once && !has_input {
+                    self.flags.use_fabric();
+                }
                 true
             }
             Some(Command::Check(check)) => check.take_flags(&self.flags),
@@ -161,6 +164,7 @@ enum Command {
 
 const EXAMPLES: &str = "\
 Examples:
+  ibnet-sweep --once --net umad
   ibnet-sweep --assignments assignments.toml -o /var/log/ibnet/lines.jsonl
   ibnet-sweep --net fabric.p --sweeps 10 | jq 'select(.type == \"sweep\")'
   ibnet-sweep --simulate fabric.p --once
@@ -178,7 +182,7 @@ Examples:
 gets the records of all samplers.
 
 Without -c, --assignments, --net and --simulate, the configuration is
-/etc/ibnet/ibnet.toml if this file exists.
+/etc/ibnet/ibnet.toml if this file exists. Otherwise --once discovers the fabric.
 
 The log goes to standard error; RUST_LOG=ibnet=debug logs each slot.
 

@@ -14,8 +14,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use ibnet::assignments::{Assignments, AssignmentsError, Sampler};
-use ibnet::cli;
+use ibnet::cli::{self, Progress};
 use ibnet::config::{Config, Plan as Source};
+use ibnet::discovery;
 #[cfg(feature = "umad")]
 use ibnet::mad::transport::umad::{DeviceWatch, HcaPort, UmadTransport, ports};
 use ibnet::metrics::Peers;
@@ -80,13 +81,13 @@ impl Work {
                 })
             }
             Source::Net(path) => {
-                let octets =
-                    reader
-                        .read(path, limits::NET_FILE)
-                        .map_err(|source| NetFileError::Io {
-                            path: path.clone(),
-                            source,
-                        })?;
+                let octets = match discovery::hca_of(path) {
+                    Some(hca) => discovered(hca, config)?,
+                    None => reader.read(path, limits::NET_FILE).map_err(|source| {
+                        let path = path.clone();
+                        NetFileError::Io { path, source }
+                    })?,
+                };
                 let net = net_file::parse(&octets, &path.display().to_string())?;
                 log_faulty_lines(&net, path);
                 let local = match config.simulation {
@@ -237,6 +238,27 @@ impl Work {
             },
         }
     }
+}
+
+/// Discovers the fabric of an HCA port, or of the first one of the configuration if the port has no
+/// name. Returns a net file.
+fn discovered(hca: HcaName, config: &Config) -> Result<Vec<u8>, Failure> {
+    let hca = match (hca.ca.is_some(), config.cas.first()) {
+        (false, Some(first)) => first.clone(),
+        _ => hca,
+    };
+    let bar = Progress::new(0, "requests");
+    let found = discovery::discover_from(&hca, cli::random_seed(), |(done, needed)| {
+        bar.set_of(done, needed);
+    });
+    bar.finish();
+    let found = found?.checked()?;
+    for note in &found.notes {
+        tracing::warn!(missing = %Printable(note), "the discovery of the fabric is incomplete, so some ports are not swept");
+    }
+    let ports = found.net_file.lines().count();
+    tracing::info!(ports, mads = found.mads, "the fabric was discovered");
+    Ok(found.net_file.into_bytes())
 }
 
 /// Returns the name of the host that has one of these GUIDs. The fabric can have another name for

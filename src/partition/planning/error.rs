@@ -19,7 +19,7 @@ pub enum PlanError {
     /// The fabric has no port to sample.
     #[error("cannot make a plan: the net file has no linked port{}", except(*left_out))]
     #[diagnostic(help(
-        "run `ibnetdiscover -p` while the fabric is up; in its output a linked port has ` - ` and a peer"
+        "run `ibnet-gen discover` while the fabric is up; in its output a linked port has ` - ` and a peer"
     ))]
     NothingToSample {
         /// Number of linked ports that are left out.

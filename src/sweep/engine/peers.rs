@@ -23,7 +23,7 @@ use crate::mad::exchange::Target;
 use crate::mad::header::MadStatus;
 use crate::mad::pma::Data;
 use crate::mad::query::Query;
-use crate::mad::smp::{NodeInfo, PortInfo};
+use crate::mad::smp::{self, NodeInfo, PortInfo};
 use crate::sweep::inflight::{Purpose, Transaction};
 use crate::time::Instant;
 
@@ -157,6 +157,10 @@ impl Engine {
             }
             let target = Target::subnet_management(device.path.lid, self.config.grace);
             let query = Query::Directed(directed::Query {
+                request: smp::Query {
+                    attribute: smp::NODE_INFO,
+                    port: PortNum(0),
+                },
                 source: self.manager.local.lid,
                 port: num,
             });

@@ -38,11 +38,11 @@ enum Found {
 const FAULTS: [(Verdict, &str); 5] = [
     (
         Verdict::Fail,
-        "the assignments are older than the fabric: run `ibnetdiscover -p` and `ibnet-gen` again",
+        "the assignments are older than the fabric: run `ibnet-gen discover` and `ibnet-gen` again",
     ),
     (
         Verdict::Fail,
-        "check that it is up (`ibnetdiscover -p` lists it); if it is, its LID may have changed: run `ibnetdiscover -p` and `ibnet-gen` again; a sweep reports its ports as `timeout` or `unreachable`",
+        "check that it is up (`ibnet-gen discover` lists it); if it is, its LID may have changed: run `ibnet-gen discover` and `ibnet-gen` again; a sweep reports its ports as `timeout` or `unreachable`",
     ),
     (
         Verdict::Fail,
@@ -50,7 +50,7 @@ const FAULTS: [(Verdict, &str); 5] = [
     ),
     (
         Verdict::Fail,
-        "the assignments and the device differ: run `ibnetdiscover -p` and `ibnet-gen` again",
+        "the assignments and the device differ: run `ibnet-gen discover` and `ibnet-gen` again",
     ),
     (
         Verdict::Warn,

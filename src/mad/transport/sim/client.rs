@@ -24,6 +24,8 @@ pub struct Client {
     pub(super) pending: BTreeMap<(Instant, u64), Pending>,
     /// Number of completions that were ever scheduled.
     scheduled: u64,
+    /// The device of the sender. `None` stands for the device of the subnet manager.
+    device: Option<DeviceId>,
 }
 
 /// A completion that is due later.
@@ -43,6 +45,7 @@ impl Client {
             fabric,
             pending: BTreeMap::new(),
             scheduled: 0,
+            device: None,
         }
     }
 
@@ -60,7 +63,7 @@ impl Client {
             .fabric
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .submit(target, mad, now);
+            .submit_from(self.device, target, mad, now);
         let tid = Header::parse(mad).tid;
         let (at, outcome, mad) = match answer {
             Some((at, reply)) if at <= give_up => (
@@ -97,9 +100,9 @@ impl Client {
         self.scheduled += 1;
     }
 
-    /// Returns the address of the sender, which is on the device of the subnet manager.
+    /// Returns the address of the sender.
     pub fn local(&self) -> Local {
-        local(&self.fabric, None)
+        local(&self.fabric, self.device)
     }
 
     /// Returns the instant of the next completion.
@@ -149,8 +152,6 @@ fn local(fabric: &Mutex<SimFabric>, device: Option<DeviceId>) -> Local {
 #[derive(Debug)]
 pub struct SimTransport {
     client: Client,
-    /// The device of the sender. `None` stands for the device of the subnet manager.
-    device: Option<DeviceId>,
     /// Whether the transport receives the reports of the subnet manager.
     takes_reports: bool,
 }
@@ -160,7 +161,6 @@ impl SimTransport {
     pub fn new(fabric: Arc<Mutex<SimFabric>>) -> Self {
         Self {
             client: Client::new(fabric),
-            device: None,
             takes_reports: false,
         }
     }
@@ -180,7 +180,7 @@ impl SimTransport {
             .find(|(_, device)| is_host(device))
             .map(|(id, _)| id);
         drop(sim);
-        self.device = found.or(self.device);
+        self.client.device = found.or(self.client.device);
         self
     }
 
@@ -189,7 +189,6 @@ impl SimTransport {
     pub fn for_reports(fabric: Arc<Mutex<SimFabric>>) -> Self {
         Self {
             client: Client::new(fabric),
-            device: None,
             takes_reports: true,
         }
     }
@@ -217,7 +216,7 @@ impl Transport for SimTransport {
     }
 
     fn locator(&self) -> Locator {
-        let (fabric, device) = (Arc::clone(&self.client.fabric), self.device);
+        let (fabric, device) = (Arc::clone(&self.client.fabric), self.client.device);
         Box::new(move || Some(local(&fabric, device)))
     }
 

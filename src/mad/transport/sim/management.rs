@@ -8,7 +8,7 @@ use super::SimFabric;
 use crate::mad::directed;
 use crate::mad::header::{Header, METHOD_GET, METHOD_GET_RESP, MadStatus};
 use crate::mad::inform::InformInfo;
-use crate::mad::pma::data_mut;
+use crate::mad::pma::{Bits, data, data_mut};
 use crate::mad::sa::{self, PathRecord};
 use crate::mad::sm_info::{IS_SM, SM_INFO, SmInfo, SmState};
 use crate::mad::smp::{self, NodeInfo, PortInfo};
@@ -21,8 +21,13 @@ pub(super) const DEFAULT_PREFIX: u64 = 0xfe80_0000_0000_0000;
 /// Status ERR_NO_RECORDS of subnet administration (IBA vol. 1, 15.4.4): class-specific code 3.
 const NO_RECORDS: MadStatus = MadStatus(0x0300);
 
-/// Answers a request of subnet management. Returns `None` if the device requires an M_Key.
-pub(super) fn manage(fabric: &SimFabric, id: DeviceId, request: &Mad) -> Option<Mad> {
+/// Answers a request of subnet management that a port of the device received. Returns `None` if the
+/// device requires an M_Key.
+pub(super) fn manage(
+    fabric: &SimFabric,
+    (id, received_by): (DeviceId, PortNum),
+    request: &Mad,
+) -> Option<Mad> {
     let header = Header::parse(request);
     // A subnet manager answers SMInfo without an M_Key.
     let is_closed = fabric.agents[id.0 as usize].m_key && header.attribute != SM_INFO;
@@ -43,13 +48,23 @@ pub(super) fn manage(fabric: &SimFabric, id: DeviceId, request: &Mad) -> Option<
     .emit(&mut reply);
     let data = data_mut(&mut reply);
     match header.attribute {
-        smp::NODE_INFO => node_info(fabric, id).emit(data),
+        smp::NODE_INFO => NodeInfo {
+            local_port: received_by,
+            ..node_info(fabric, id)
+        }
+        .emit(data),
         smp::NODE_DESCRIPTION => data
             .iter_mut()
             .zip(device.name.bytes().take(64))
             .for_each(|(octet, byte)| *octet = byte),
         smp::PORT_INFO => match port_info(fabric, id, port) {
-            Some(info) => info.emit(data),
+            Some(info) => {
+                info.emit(data);
+                let is_up = info.state != PortInfo::DOWN;
+                let physical = if is_up { smp::LINK_UP } else { smp::POLLING };
+                smp::PHYSICAL_STATE.set_raw(data, 0, physical);
+                smp::PORT_LID.set_raw(data, 0, fabric.lid(id).0.into());
+            }
             None => status = MadStatus::INVALID_VALUE,
         },
         SM_INFO => match fabric.managers.get(&id) {
@@ -62,33 +77,53 @@ pub(super) fn manage(fabric: &SimFabric, id: DeviceId, request: &Mad) -> Option<
     Some(reply)
 }
 
-/// Answers a request that a switch forwards to the device behind one of its ports.
-pub(super) fn manage_peer(fabric: &SimFabric, id: DeviceId, request: &Mad) -> Option<Mad> {
-    let port = directed::Query::parse(request)?.port;
-    let device = fabric.fabric.device(id);
-    let of_net_file = || {
-        device
-            .port(port)?
-            .peer
-            .as_ref()
-            .and_then(|peer| Some((fabric.fabric.find(peer.guid, peer.port)?, peer.port)))
-    };
-    let (peer, local_port) = fabric
-        .cables
-        .get(&(id, port))
-        .copied()
-        .unwrap_or_else(of_net_file)?;
-    let agent = &fabric.agents[peer.0 as usize];
-    if device.kind != NodeKind::Switch || agent.dead || agent.m_key {
+/// Returns the device at the end of a directed route, and its port that receives the request.
+/// `first` is the device at which the route begins. Only switches forward requests, except the HCA
+/// of the sender, and only if they are alive.
+pub(super) fn end_of_route(
+    fabric: &SimFabric,
+    first: DeviceId,
+    request: &Mad,
+) -> Option<(DeviceId, PortNum)> {
+    let mut forwards = directed::begins_at_sender(request);
+    let mut at = (first, first_port(fabric, first));
+    for port in directed::route(request)? {
+        let device = fabric.fabric.device(at.0);
+        if !(forwards || device.kind == NodeKind::Switch && !fabric.agents[at.0.0 as usize].dead) {
+            return None;
+        }
+        let of_net_file = || {
+            let peer = device.port(port)?.peer.as_ref()?;
+            Some((fabric.fabric.find(peer.guid, peer.port)?, peer.port))
+        };
+        let changed = fabric.cables.get(&(at.0, port)).copied();
+        at = changed.unwrap_or_else(of_net_file)?;
+        forwards = false;
+    }
+    Some(at)
+}
+
+/// Answers a request that took a directed route to this end.
+pub(super) fn manage_by_route(
+    fabric: &SimFabric,
+    end: (DeviceId, PortNum),
+    request: &Mad,
+) -> Option<Mad> {
+    if fabric.agents[end.0.0 as usize].dead {
         return None;
     }
+    let answer = manage(fabric, end, request)?;
     let mut reply = directed::reply_to(request);
-    NodeInfo {
-        local_port,
-        ..node_info(fabric, peer)
-    }
-    .emit(data_mut(&mut reply));
+    reply[4] |= answer[4];
+    reply[5] |= answer[5];
+    *data_mut(&mut reply) = *data(&answer);
     Some(reply)
+}
+
+/// Returns the port that receives requests to the LID of a device.
+pub(super) fn first_port(fabric: &SimFabric, id: DeviceId) -> PortNum {
+    let ports = &fabric.fabric.device(id).ports;
+    ports.first().map_or(PortNum(1), |port| port.num)
 }
 
 impl SimFabric {
@@ -187,7 +222,7 @@ fn node_info(fabric: &SimFabric, id: DeviceId) -> NodeInfo {
         device_id,
         revision: 0,
         vendor_id: 0x2c9,
-        local_port: device.ports.first().map_or(PortNum(1), |port| port.num),
+        local_port: first_port(fabric, id),
     }
 }
 
@@ -228,7 +263,7 @@ fn unchanged_port_info(fabric: &SimFabric, id: DeviceId, port: PortNum) -> Optio
         if found.peer.is_some() {
             PortInfo::ACTIVE
         } else {
-            1
+            PortInfo::DOWN
         },
     ))
 }

@@ -7,7 +7,8 @@
 //!   and about 25 us on an HCA, with a random variation.
 //! - Simulated [`traffic`] uses the links. One end of a link receives the data that the other end
 //!   transmits.
-//! - Devices answer NodeInfo and PortInfo, and a subnet manager answers path queries.
+//! - Devices answer NodeInfo, NodeDescription and PortInfo, also by directed routes, and a subnet
+//!   manager answers path queries.
 //! - Requests and devices can have faults: MADs are lost at random; devices are dead or slow, do
 //!   not answer some attributes, or require keys; LIDs are exchanged, and links change.
 //! - Replies can have [`faults`].
@@ -25,7 +26,7 @@ use self::agent::{Counters, Encoder};
 pub use self::client::{Client, SimTransport};
 use self::traffic::{LEVELS, Sent, Traffic};
 use crate::mad::Mad;
-use crate::mad::directed::CLASS_SUBN_DIRECTED_ROUTE;
+use crate::mad::directed::{CLASS_SUBN_DIRECTED_ROUTE, PERMISSIVE_LID};
 use crate::mad::exchange::Target;
 use crate::mad::header::Header;
 use crate::mad::inform::{self, Trap};
@@ -336,16 +337,42 @@ impl SimFabric {
         &mut self.agents[id.0 as usize].capabilities
     }
 
-    /// Accepts a request at `now`. Returns the reply and the instant at which it reaches the
-    /// sender, or `None` if no reply will come.
+    /// Accepts a request of the device of the subnet manager at `now`. Returns the reply and the
+    /// instant at which it reaches the sender, or `None` if no reply will come.
     pub fn submit(
         &mut self,
         target: &Target,
         request: &Mad,
         now: Instant,
     ) -> Option<(Instant, Mad)> {
+        self.submit_from(None, target, request, now)
+    }
+
+    /// Accepts a request of a device, or of the device of the subnet manager: see
+    /// [`submit`](Self::submit).
+    fn submit_from(
+        &mut self,
+        sender: Option<DeviceId>,
+        target: &Target,
+        request: &Mad,
+        now: Instant,
+    ) -> Option<(Instant, Mad)> {
         self.mads += 1;
-        let id = *self.by_lid.get(&target.lid)?;
+        let first = match self.by_lid.get(&target.lid) {
+            Some(id) => *id,
+            None if target.lid == PERMISSIVE_LID => sender.or(self.manager)?,
+            None => return None,
+        };
+        let end = match Header::parse(request).class {
+            CLASS_SUBN_DIRECTED_ROUTE => management::end_of_route(self, first, request),
+            _ => Some((first, management::first_port(self, first))),
+        };
+        // The switch of a LID forwards a request only after those that it has to answer.
+        let id = if target.lid == PERMISSIVE_LID {
+            end?.0
+        } else {
+            first
+        };
         let lost =
             self.options.loss > 0.0 && self.rng.f64() < self.options.loss && !self.spares(request);
         let jitter = 1.0 + self.options.jitter * (2.0 * self.rng.f64() - 1.0);
@@ -365,7 +392,7 @@ impl SimFabric {
         };
         Some((
             served + half,
-            reply.or_else(|| self.answer(id, request, served))?,
+            reply.or_else(|| self.answer(end?, request, served))?,
         ))
     }
 
@@ -375,12 +402,12 @@ impl SimFabric {
     }
 
     /// Returns the reply of a device to a request of any class.
-    fn answer(&self, id: DeviceId, request: &Mad, at: Instant) -> Option<Mad> {
-        let header = Header::parse(request);
+    fn answer(&self, end: (DeviceId, PortNum), request: &Mad, at: Instant) -> Option<Mad> {
+        let (id, header) = (end.0, Header::parse(request));
         let agent = &self.agents[id.0 as usize];
         match header.class {
-            CLASS_SUBN_LID_ROUTED => management::manage(self, id, request),
-            CLASS_SUBN_DIRECTED_ROUTE => management::manage_peer(self, id, request),
+            CLASS_SUBN_LID_ROUTED => management::manage(self, end, request),
+            CLASS_SUBN_DIRECTED_ROUTE => management::manage_by_route(self, end, request),
             CLASS_SUBN_ADM if self.manager == Some(id) => management::administer(self, request),
             CLASS_PERF_MGT if agent.drops.contains(&header.attribute) => None,
             CLASS_PERF_MGT => match agent.redirect {
