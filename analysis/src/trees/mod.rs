@@ -41,7 +41,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             waits: 0.1,
-            full: 0.9,
+            full: 0.75,
         }
     }
 }
@@ -82,6 +82,8 @@ pub struct Tree {
     /// Blocked time of all ports of the tree, including the root, in seconds. If a port may have
     /// waited for several roots, each root gets an equal part.
     pub held_up_seconds: f64,
+    /// The part of `seconds` with each confidence.
+    pub sure_seconds: BTreeMap<Confidence, f64>,
     /// The waiting ports.
     pub branches: BTreeMap<PortKey, Branch>,
 }
@@ -98,6 +100,18 @@ pub enum RootCause {
     Unreachable,
     /// The port waits for a switch, but no recorded port of that switch is full or waits.
     Unclear,
+}
+
+/// How surely a port is the root. `docs/congestion.md` says how often each is right.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Confidence {
+    /// The port had packets for a part of the interval only: the congestion was short.
+    Low,
+    /// The port is full but itself blocked, or it always had packets.
+    Medium,
+    /// The port is full and hardly blocked, or it waits for a host.
+    High,
 }
 
 /// A port that waited in a tree.
@@ -200,7 +214,7 @@ impl Trees {
                 .entry((*root, *cause))
                 .or_insert_with(|| Tree::new(*root, *cause));
             tree.extend(snapshot.number, self.interval_ns);
-            tree.add(&snapshot.load(*root));
+            tree.add(&snapshot.load(*root), snapshot.confidence((*root, *cause)));
             waiting
                 .iter()
                 .for_each(|waiting| tree.add_branch(waiting, &snapshot.load(waiting.port)));
@@ -306,6 +320,7 @@ impl Tree {
             used_peak: 0.0,
             blocked_seconds: 0.0,
             held_up_seconds: 0.0,
+            sure_seconds: BTreeMap::new(),
             branches: BTreeMap::new(),
         }
     }
@@ -319,9 +334,19 @@ impl Tree {
         );
     }
 
+    /// Returns how surely the port is the root: the confidence of the longest time. `None` if
+    /// nobody measured how often such roots are right.
+    pub fn confidence(&self) -> Option<Confidence> {
+        let longest = self.sure_seconds.iter().max_by(|a, b| a.1.total_cmp(b.1));
+        longest.map(|(confidence, _)| *confidence)
+    }
+
     /// Adds an interval of the root.
-    fn add(&mut self, root: &PortLoad) {
+    fn add(&mut self, root: &PortLoad, confidence: Option<Confidence>) {
         self.seconds += root.seconds;
+        if let Some(confidence) = confidence {
+            *self.sure_seconds.entry(confidence).or_default() += root.seconds;
+        }
         self.used_seconds += root.used * root.seconds;
         self.used_peak = self.used_peak.max(root.used);
         self.blocked_seconds += root.blocked * root.seconds;

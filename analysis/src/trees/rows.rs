@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Branch, RootCause, Tree, Trees};
+use super::{Branch, Confidence, RootCause, Tree, Trees};
 use crate::ports::{PortKey, PortName};
 use crate::rows::Row;
 
@@ -17,6 +17,8 @@ pub struct TreeRow {
     pub link: String,
     /// Cause of the tree.
     pub why: RootCause,
+    /// How surely the port is the root; null if nobody measured how often such roots are right.
+    pub confidence: Option<Confidence>,
     /// Start of the first interval of the tree, in nanoseconds since 1970.
     pub since_ns: u64,
     /// End of the last interval of the tree, in nanoseconds since 1970.
@@ -50,6 +52,7 @@ impl Row for TreeRow {
         "to_node",
         "link",
         "why",
+        "confidence",
         "since_ns",
         "until_ns",
         "seconds",
@@ -126,6 +129,7 @@ impl Trees {
                 .get(&tree.root)
                 .map_or_else(String::new, |label| label.link.to_string()),
             why: tree.cause,
+            confidence: tree.confidence(),
             since_ns: tree.span_ns.0,
             until_ns: tree.span_ns.1,
             seconds: tree.seconds,

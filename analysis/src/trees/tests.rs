@@ -171,18 +171,17 @@ fn root_of_the_interval_before_counts_once() {
 }
 
 #[test]
-fn burst_without_a_full_interval_has_no_known_root() {
+fn burst_without_a_full_interval_has_a_root_of_low_confidence() {
     let found = trees(&partial_incast(
         &[0.0, 0.6, 0.3, 0.0].map(|share| (share, share)),
     ));
-    assert!(
-        !found.trees.is_empty()
-            && found
-                .trees
-                .iter()
-                .all(|tree| tree.cause == RootCause::Unclear),
-        "{:?}",
-        found.trees
+    assert_eq!(
+        found
+            .trees
+            .iter()
+            .map(|tree| (tree.root, tree.cause, tree.confidence()))
+            .collect::<Vec<_>>(),
+        [(key(CORE, 2), RootCause::Full, Some(Confidence::Low))]
     );
 }
 

@@ -11,7 +11,7 @@ use ibnet_record::types::{Guid, PortNum};
 use serde::{Deserialize, Serialize};
 
 use super::search::Snapshot;
-use super::{Limits, for_each_snapshot};
+use super::{Limits, RootCause, for_each_snapshot};
 use crate::devices::Devices;
 use crate::error::AnalysisError;
 use crate::ports::{PortKey, PortSummary, with_equal_bins};
@@ -123,7 +123,7 @@ pub fn compare(
         if let Some(truth) = truth.remove(&snapshot.number) {
             let methods = [
                 trees(snapshot),
-                full_links(snapshot, limits.full),
+                full_links(snapshot, 0.9),
                 most_blocked(snapshot, limits.waits),
             ];
             for (counts, (roots, waiting)) in counts.iter_mut().zip(methods) {
@@ -149,7 +149,10 @@ pub fn compare(
 type Found = (BTreeSet<PortKey>, Option<BTreeSet<PortKey>>);
 
 fn trees(snapshot: &Snapshot) -> Found {
-    let roots = snapshot.roots.keys().map(|(port, _)| *port).collect();
+    // A tree of unknown cause names no root.
+    let roots = snapshot.roots.keys();
+    let roots = roots.filter(|(_, cause)| *cause != RootCause::Unclear);
+    let roots = roots.map(|(port, _)| *port).collect();
     (roots, Some(snapshot.waiting().collect()))
 }
 
