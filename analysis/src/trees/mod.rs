@@ -84,6 +84,9 @@ pub struct Tree {
     pub held_up_seconds: f64,
     /// The part of `seconds` with each confidence.
     pub sure_seconds: BTreeMap<Confidence, f64>,
+    /// Max number of other ports with records of the device at the end of the root's link, in an
+    /// interval. If the cause is unclear, the root is perhaps one of those without records.
+    pub ports_beyond: usize,
     /// The waiting ports.
     pub branches: BTreeMap<PortKey, Branch>,
 }
@@ -215,6 +218,7 @@ impl Trees {
                 .or_insert_with(|| Tree::new(*root, *cause));
             tree.extend(snapshot.number, self.interval_ns);
             tree.add(&snapshot.load(*root), snapshot.confidence((*root, *cause)));
+            tree.ports_beyond = tree.ports_beyond.max(snapshot.ports_beyond(*root));
             waiting
                 .iter()
                 .for_each(|waiting| tree.add_branch(waiting, &snapshot.load(waiting.port)));
@@ -321,6 +325,7 @@ impl Tree {
             blocked_seconds: 0.0,
             held_up_seconds: 0.0,
             sure_seconds: BTreeMap::new(),
+            ports_beyond: 0,
             branches: BTreeMap::new(),
         }
     }

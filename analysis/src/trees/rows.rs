@@ -19,6 +19,9 @@ pub struct TreeRow {
     pub why: RootCause,
     /// How surely the port is the root; null if nobody measured how often such roots are right.
     pub confidence: Option<Confidence>,
+    /// Max number of other ports with records of the device at the end of the root's link. If the
+    /// cause is unclear, the root is perhaps one of those without records.
+    pub ports_beyond: usize,
     /// Start of the first interval of the tree, in nanoseconds since 1970.
     pub since_ns: u64,
     /// End of the last interval of the tree, in nanoseconds since 1970.
@@ -53,6 +56,7 @@ impl Row for TreeRow {
         "link",
         "why",
         "confidence",
+        "ports_beyond",
         "since_ns",
         "until_ns",
         "seconds",
@@ -130,6 +134,7 @@ impl Trees {
                 .map_or_else(String::new, |label| label.link.to_string()),
             why: tree.cause,
             confidence: tree.confidence(),
+            ports_beyond: tree.ports_beyond,
             since_ns: tree.span_ns.0,
             until_ns: tree.span_ns.1,
             seconds: tree.seconds,

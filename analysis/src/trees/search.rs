@@ -295,6 +295,15 @@ impl Snapshot {
         self.loads[&key]
     }
 
+    /// Returns the number of ports with records of the device at the other end of a port's link,
+    /// without the one at this end.
+    pub(super) fn ports_beyond(&self, key: PortKey) -> usize {
+        let peer = self.loads[&key].peer;
+        let beyond = self.of_device(peer.0);
+        let recorded = beyond.filter(|(key, load)| **key != peer && load.is_recorded);
+        recorded.count()
+    }
+
     /// Returns the time that the records cover in this interval, in seconds.
     pub(super) fn seconds(&self) -> f64 {
         self.loads
