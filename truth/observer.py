@@ -1,0 +1,170 @@
+#!/usr/bin/env python3
+"""Says how often an ideal observer of the counters finds the roots of congestion.
+
+docs/congestion.md defines the observer: gradient-boosted decision trees that have learned from
+labels. It is the limit for each search that sees the same readings. The recordings come from
+ibnet-truth; nothing is left of them but the features of the ports, in the folder --cache.
+"""
+
+import argparse
+import json
+import multiprocessing
+import pathlib
+import subprocess
+import tempfile
+
+import numpy as np
+from sklearn.ensemble import HistGradientBoostingClassifier
+
+SCENARIOS = ["quiet", "incast", "roots-2", "roots-4", "roots-16", "spine", "slow-host",
+             "stuck-host", "moving", "noise", "bursts"]
+SECONDS = 30
+# A root sends packets or is blocked: other ports are not looked at.
+LEAST = 0.1
+# For learning, one of so many ports that are no roots is kept.
+KEPT = 5
+SUMMARIES = [f"{what} {how}" for what in ("used", "blocked") for how in ("max", "sum", "number")]
+FEATURES = (["used", "blocked"] + [f"before: {name}" for name in SUMMARIES]
+            + [f"after: {name}" for name in SUMMARIES])
+
+
+def read(path, rate):
+    """Returns the ports of a recording, their peers, and for each the shares of each slot."""
+    ports, peers, readings = {}, {}, []
+    start = None
+    with open(path, "rb") as lines:
+        for line in lines:
+            record = json.loads(line)
+            start = start or record["slot"]
+            key = record["guid"], record["port"]
+            port = ports.setdefault(key, len(ports))
+            peers[port] = record["peer_guid"], record["peer_port"]
+            if record["dt_ns"]:
+                readings.append((port, record["slot"] - start, record["dt_ns"],
+                                 record["xmit_utilization"], record["xmit_blocked"]))
+    shares = np.full((2, len(ports), SECONDS * rate), np.nan, np.float32)
+    for port, slot, duration, used, blocked in readings:
+        # A reading tells of the slots before; of more than one after a lost reading.
+        begin = slot - max(1, round(duration * rate / 1e9))
+        shares[:, port, begin:slot] = [[used], [blocked]]
+    return list(ports), [ports[peers[port]] for port in range(len(ports))], shares
+
+
+def summaries(values, index):
+    """Returns the max, sum and number above 10 % of all values but that of the index."""
+    others = np.delete(values, index, 0)
+    if len(others) == 0:
+        return [np.full(values.shape[1], np.nan, np.float32)] * 3
+    others = np.nan_to_num(others)
+    return [others.max(0), others.sum(0), (others > 0.1).sum(0)]
+
+
+def features(ports, peers, shares):
+    """Returns an array of features, ports and slots."""
+    of_node = {}
+    for port, (guid, _) in enumerate(ports):
+        of_node.setdefault(guid, []).append(port)
+    found = np.empty((len(FEATURES), len(ports), shares.shape[2]), np.float32)
+    found[:2] = shares
+    for port, (guid, _) in enumerate(ports):
+        own, other = of_node[guid], of_node[ports[peers[port]][0]]
+        leading = [peers[one] for one in own]
+        # Nothing leaves a switch by the port at which it came.
+        rows = [row for which, left_out in ((leading, peers[port]), (other, peers[port]))
+                for values in shares for row in summaries(values[which], which.index(left_out))]
+        found[2:, port] = rows
+    return found
+
+
+def record(task):
+    """Makes a recording, and returns the features and labels of its ports."""
+    program, cache, scenario, seed, how, rate = task
+    kept = cache / f"{scenario}-{seed}-{'adaptive' if how else 'static'}-{rate}.npz"
+    if not kept.exists():
+        with tempfile.TemporaryDirectory(dir=cache) as folder:
+            subprocess.run([program, scenario, "--seeds", str(seed), "--rate", str(rate), *how,
+                            "-o", folder], check=True)
+            name = f"{folder}/{scenario}-{seed}"
+            ports, peers, shares = read(f"{name}.jsonl", rate)
+            found = features(ports, peers, shares)
+            roots = np.zeros((len(ports), SECONDS), bool)
+            for second, line in enumerate(open(f"{name}.truth.jsonl")):
+                for root in json.loads(line)["roots"]:
+                    roots[ports.index((root["guid"], root["port"])), second] = True
+        by_second = found.reshape(len(FEATURES), len(ports), SECONDS, rate)
+        busy = np.nan_to_num(by_second[:2]).sum(0).max(2)
+        near = np.maximum.reduce([busy, np.roll(busy, 1, 1), np.roll(busy, -1, 1)])
+        port, second = np.nonzero(near > LEAST)
+        rows = []
+        for step in (-1, 0, 1):
+            at = np.clip(second + step, 0, SECONDS - 1)
+            row = by_second[:, port, at]
+            row[:, at != second + step] = np.nan
+            rows.append(row)
+        x = np.stack(rows)
+        y = roots[port, second]
+        np.savez(kept, x=x, y=y, missed=roots.sum() - y.sum(), port=port, second=second)
+    return kept
+
+
+def table(kept):
+    """Returns the rows of a recording for learning, their labels, and the missed roots."""
+    file = np.load(kept)
+    x = file["x"]
+    step, feature, rows, rate = x.shape
+    if rate == 1:
+        x = x[..., 0].reshape(step * feature, rows)
+    return x.T, file["y"], int(file["missed"])
+
+
+def score(y, found, missed):
+    right = int((y & found).sum())
+    precision = right / max(1, int(found.sum()))
+    recall = right / max(1, int(y.sum()) + missed)
+    return int(y.sum()) + missed, precision, recall, 2 * right / max(1, int(found.sum()) + int(y.sum()) + missed)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--program", default="target/release/ibnet-truth")
+    parser.add_argument("--cache", type=pathlib.Path, required=True)
+    parser.add_argument("--train", default="201-230")
+    parser.add_argument("--seeds", default="101-110")
+    parser.add_argument("--rate", type=int, default=1)
+    parser.add_argument("--adaptive", action="store_true")
+    args = parser.parse_args()
+    args.cache.mkdir(parents=True, exist_ok=True)
+    span = lambda text: range(int(text.split("-")[0]), int(text.split("-")[-1]) + 1)
+    how = ("--adaptive", "--loss", "0.01") if args.adaptive else ()
+    tasks = [(args.program, args.cache, scenario, seed, how, args.rate)
+             for seed in [*span(args.train), *span(args.seeds)] for scenario in SCENARIOS]
+    with multiprocessing.Pool(2) as pool:
+        kept = dict(zip([(task[2], task[3]) for task in tasks], pool.map(record, tasks, 1)))
+    random = np.random.default_rng(1)
+    trained = []
+    for seed in span(args.train):
+        for scenario in SCENARIOS:
+            x, y, missed = table(kept[scenario, seed])
+            wanted = y | (random.random(len(y)) < 1 / KEPT)
+            trained.append((x[wanted], y[wanted], missed))
+    x = np.concatenate([x for x, _, _ in trained])
+    y = np.concatenate([y for _, y, _ in trained])
+    print("rows", x.shape, "roots", y.sum(), "missed by filter", sum(m for *_, m in trained), flush=True)
+    model = HistGradientBoostingClassifier(max_iter=250, learning_rate=0.06, min_samples_leaf=40, l2_regularization=1.0, random_state=1, early_stopping=False)
+    model.fit(x, y, np.where(y, 1, KEPT))
+    print("iterations", model.n_iter_)
+    total = []
+    for scenario in SCENARIOS:
+        parts = [table(kept[scenario, seed]) for seed in span(args.seeds)]
+        x = np.concatenate([x for x, _, _ in parts])
+        y = np.concatenate([y for _, y, _ in parts])
+        missed = sum(missed for *_, missed in parts)
+        p = model.predict_proba(x)[:, 1]
+        print("%-10s %6d  P %.3f R %.3f F1 %.3f" % (scenario, *score(y, p > 0.45, missed)), flush=True)
+        total.append((y, p, missed))
+    y = np.concatenate([t[0] for t in total]); p = np.concatenate([t[1] for t in total])
+    print("%-10s %6d  P %.3f R %.3f F1 %.3f" % ("all", *score(y, p > 0.45, sum(t[2] for t in total))), flush=True)
+
+
+if __name__ == "__main__":
+    main()
