@@ -12,6 +12,7 @@ import multiprocessing
 import pathlib
 import subprocess
 import tempfile
+import warnings
 
 import numpy as np
 from sklearn.ensemble import HistGradientBoostingClassifier
@@ -30,24 +31,34 @@ FEATURES = (["used", "blocked"] + [f"before: {name}" for name in SUMMARIES]
 
 def read(path, rate):
     """Returns the ports of a recording, their peers, and for each the shares of each slot."""
-    ports, peers, readings = {}, {}, []
-    start = None
+    ports, peers, readings = {}, [], []
+    # The model writes these fields of each record at the same places; those at the end, too,
+    # because a lost reading has no counters.
+    places = {"slot": 2, "guid": 4, "port": 5, "peer_guid": 10, "peer_port": 11, "dt_ns": -6,
+              "xmit_utilization": -3, "xmit_blocked": -1}
     with open(path, "rb") as lines:
+        names = list(json.loads(next(lines)))
+        assert all(names[place] == name for name, place in places.items()), names
+        lines.seek(0)
         for line in lines:
-            record = json.loads(line)
-            start = start or record["slot"]
-            key = record["guid"], record["port"]
+            fields = line.split(b",")
+            value = lambda name: fields[places[name]].partition(b":")[2].rstrip(b"}\n")
+            key = value("guid"), value("port")
             port = ports.setdefault(key, len(ports))
-            peers[port] = record["peer_guid"], record["peer_port"]
-            if record["dt_ns"]:
-                readings.append((port, record["slot"] - start, record["dt_ns"],
-                                 record["xmit_utilization"], record["xmit_blocked"]))
+            if port == len(peers):
+                peers.append((value("peer_guid"), value("peer_port")))
+            if value("dt_ns") != b"null":
+                readings.append((port, int(value("slot")), int(value("dt_ns")),
+                                 float(value("xmit_utilization")), float(value("xmit_blocked"))))
+    # The first readings have no duration, so the first ones with a duration are of slot 1.
+    start = min(slot for _, slot, *_ in readings) - 1
     shares = np.full((2, len(ports), SECONDS * rate), np.nan, np.float32)
     for port, slot, duration, used, blocked in readings:
         # A reading tells of the slots before; of more than one after a lost reading.
-        begin = slot - max(1, round(duration * rate / 1e9))
-        shares[:, port, begin:slot] = [[used], [blocked]]
-    return list(ports), [ports[peers[port]] for port in range(len(ports))], shares
+        end = slot - start
+        shares[:, port, end - max(1, round(duration * rate / 1e9)):end] = [[used], [blocked]]
+    number = lambda key: (int(key[0].strip(b'"'), 16), int(key[1]))
+    return [number(key) for key in ports], [ports[peer] for peer in peers], shares
 
 
 def summaries(values, index):
@@ -90,31 +101,45 @@ def record(task):
             roots = np.zeros((len(ports), SECONDS), bool)
             for second, line in enumerate(open(f"{name}.truth.jsonl")):
                 for root in json.loads(line)["roots"]:
-                    roots[ports.index((root["guid"], root["port"])), second] = True
+                    roots[ports.index((int(root["guid"], 16), root["port"])), second] = True
         by_second = found.reshape(len(FEATURES), len(ports), SECONDS, rate)
         busy = np.nan_to_num(by_second[:2]).sum(0).max(2)
         near = np.maximum.reduce([busy, np.roll(busy, 1, 1), np.roll(busy, -1, 1)])
         port, second = np.nonzero(near > LEAST)
+        with warnings.catch_warnings(action="ignore"):
+            means = np.nanmean(by_second, 3)
         rows = []
         for step in (-1, 0, 1):
             at = np.clip(second + step, 0, SECONDS - 1)
-            row = by_second[:, port, at]
+            row = means[:, port, at]
             row[:, at != second + step] = np.nan
-            rows.append(row)
-        x = np.stack(rows)
+            rows.extend(row)
+        if rate > 1:
+            rows.extend(within(by_second[:, port, second]))
+        x = np.stack(rows, 1).astype(np.float32)
         y = roots[port, second]
         np.savez(kept, x=x, y=y, missed=roots.sum() - y.sum(), port=port, second=second)
     return kept
 
 
+def within(slots):
+    """Returns more features of a second with several slots: of rows and slots.
+
+    A port is the root of others while it sends and they wait, and it does not wait itself.
+    """
+    used, blocked = slots[0], slots[1]
+    most, all_blocked = (slots[FEATURES.index(f"before: blocked {how}")] for how in ("max", "sum"))
+    is_free = blocked <= 0.1
+    free = is_free.sum(1)
+    return [free, (most * is_free).sum(1), (all_blocked * is_free).sum(1), (used * is_free).sum(1),
+            (is_free & (most > 0.1)).sum(1), (most * is_free).max(1),
+            *used.T, *blocked.T, *most.T, *all_blocked.T]
+
+
 def table(kept):
     """Returns the rows of a recording for learning, their labels, and the missed roots."""
     file = np.load(kept)
-    x = file["x"]
-    step, feature, rows, rate = x.shape
-    if rate == 1:
-        x = x[..., 0].reshape(step * feature, rows)
-    return x.T, file["y"], int(file["missed"])
+    return file["x"], file["y"], int(file["missed"])
 
 
 def score(y, found, missed):
@@ -150,7 +175,7 @@ def main():
     x = np.concatenate([x for x, _, _ in trained])
     y = np.concatenate([y for _, y, _ in trained])
     print("rows", x.shape, "roots", y.sum(), "missed by filter", sum(m for *_, m in trained), flush=True)
-    model = HistGradientBoostingClassifier(max_iter=250, learning_rate=0.06, min_samples_leaf=40, l2_regularization=1.0, random_state=1, early_stopping=False)
+    model = HistGradientBoostingClassifier(max_iter=120, learning_rate=0.1, min_samples_leaf=40, l2_regularization=1.0, random_state=1, early_stopping=False)
     model.fit(x, y, np.where(y, 1, KEPT))
     print("iterations", model.n_iter_)
     total = []

@@ -126,9 +126,13 @@ struct Judged {
 /// The loads of a second, and the roots with the ports that wait for them.
 #[derive(Default)]
 struct Second {
+    /// Means over the second.
     loads: BTreeMap<PortKey, Load>,
-    waiting: BTreeSet<PortKey>,
-    roots: BTreeMap<PortKey, BTreeSet<PortKey>>,
+    /// The share of the second in which each port waited.
+    waiting: BTreeMap<PortKey, f64>,
+    /// The share of the second in which the ports waited for each root. A root that waits is one
+    /// of them.
+    roots: BTreeMap<PortKey, BTreeMap<PortKey, f64>>,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -168,11 +172,9 @@ pub fn compare(
     runs: &[JobRun],
 ) -> Result<Vec<ScoreRow>, AnalysisError> {
     let ports = with_equal_bins(ports);
-    if let Some(width) = ports
-        .values()
-        .map(|port| port.bins.width_ns())
-        .find(|width| *width > SECOND)
-    {
+    let widths = ports.values().map(|port| port.bins.width_ns());
+    let width = widths.max().unwrap_or(SECOND);
+    if width > SECOND {
         return Err(AnalysisError::LongTruth {
             seconds: width / SECOND,
         });
@@ -184,11 +186,17 @@ pub fn compare(
         .keys()
         .map(|number| (*number, Second::default()))
         .collect();
-    for_each_snapshot(&ports, SECOND, devices, limits, |snapshot| {
-        if let Some(second) = seconds.get_mut(&snapshot.number) {
-            *second = Second::of(snapshot);
+    for_each_snapshot(&ports, width, devices, limits, |snapshot| {
+        if let Some(second) = seconds.get_mut(&(snapshot.number * width / SECOND)) {
+            second.add(snapshot, width as f64 / SECOND as f64);
         }
     });
+    for second in seconds.values_mut() {
+        let is_root =
+            |waited: &BTreeMap<PortKey, f64>| waited.values().any(|share| *share > limits.waits);
+        second.roots.retain(|_, waited| is_root(waited));
+        second.waiting.retain(|_, share| *share > limits.waits);
+    }
     let mut judged: Vec<_> = METHODS.iter().map(|_| Judged::default()).collect();
     let jobs = Jobs::new(runs, &ports);
     let mut job_counts = JobCounts::default();
@@ -221,20 +229,22 @@ pub fn compare(
 type Found = (BTreeSet<PortKey>, Option<BTreeSet<PortKey>>);
 
 impl Second {
-    fn of(snapshot: &Snapshot) -> Self {
-        let load = |(key, load): (PortKey, super::PortLoad)| {
-            let (used, blocked) = (load.used, load.blocked);
-            (key, Load { used, blocked })
-        };
-        let mut roots: BTreeMap<PortKey, BTreeSet<PortKey>> = BTreeMap::new();
-        for ((root, _), waiting) in &snapshot.roots {
-            let ports = waiting.iter().map(|waiting| waiting.port);
-            roots.entry(*root).or_default().extend(ports);
+    /// Adds an interval that is this part of the second.
+    fn add(&mut self, snapshot: &Snapshot, part: f64) {
+        let loads: BTreeMap<_, _> = snapshot.loads().collect();
+        for (key, load) in &loads {
+            let sum = self.loads.entry(*key).or_default();
+            sum.used += part * load.used;
+            sum.blocked += part * load.blocked;
         }
-        Self {
-            loads: snapshot.loads().map(load).collect(),
-            waiting: snapshot.waiting().collect(),
-            roots,
+        for port in snapshot.waiting() {
+            *self.waiting.entry(port).or_default() += part * loads[&port].blocked;
+        }
+        for ((root, _), waiting) in &snapshot.roots {
+            let waited = self.roots.entry(*root).or_default();
+            for port in waiting.iter().map(|waiting| waiting.port).chain([*root]) {
+                *waited.entry(port).or_default() += part * loads[&port].blocked;
+            }
         }
     }
 
@@ -245,19 +255,16 @@ impl Second {
     /// Returns for which part of the second each port waited for each root. If it may have waited
     /// for several roots, each gets an equal part.
     fn parts(&self) -> BTreeMap<(PortKey, PortKey), f64> {
-        let pairs = || {
-            let pair = |(root, ports): (&PortKey, &BTreeSet<PortKey>)| {
-                ports.iter().map(|port| (*root, *port)).collect::<Vec<_>>()
-            };
-            self.roots.iter().flat_map(pair)
-        };
         let mut roots_of: BTreeMap<PortKey, f64> = BTreeMap::new();
-        for (_, port) in pairs() {
-            *roots_of.entry(port).or_default() += 1.0;
+        for port in self.roots.values().flat_map(BTreeMap::keys) {
+            *roots_of.entry(*port).or_default() += 1.0;
         }
-        pairs()
-            .map(|(root, port)| ((root, port), self.load(port).blocked / roots_of[&port]))
-            .collect()
+        let mut parts = BTreeMap::new();
+        for (root, waited) in &self.roots {
+            let part = |(port, share): (&PortKey, &f64)| ((*root, *port), share / roots_of[port]);
+            parts.extend(waited.iter().map(part));
+        }
+        parts
     }
 
     /// Returns what each of the methods finds.
@@ -290,17 +297,19 @@ impl Second {
             .loads
             .iter()
             .filter(|(_, load)| load.used > limits.full);
+        let waiting = self
+            .loads
+            .iter()
+            .filter(|(_, load)| load.blocked > limits.waits);
+        let waiting: BTreeSet<PortKey> = waiting.map(|(key, _)| *key).collect();
         // The port with the largest value, in a second in which a port waits.
         let largest = |value: fn(&Load) -> f64| {
-            let ports = self.loads.iter().filter(|_| !self.waiting.is_empty());
+            let ports = self.loads.iter().filter(|_| !waiting.is_empty());
             let most = ports.max_by(|(_, a), (_, b)| value(a).total_cmp(&value(b)));
             (most.map(|(key, _)| *key).into_iter().collect(), None)
         };
         [
-            (
-                self.roots.keys().copied().collect(),
-                Some(self.waiting.clone()),
-            ),
+            (self.roots.keys().copied().collect(), Some(waiting.clone())),
             regions(monet::PUBLISHED),
             regions(TUNED),
             (full.map(|(key, _)| *key).collect(), None),

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::PathBuf;
 
+use clap::ValueEnum;
 use ibnet_analysis::devices::Devices;
 use ibnet_analysis::error::AnalysisError;
 use ibnet_analysis::ports::Ports;
@@ -26,6 +27,9 @@ pub(crate) struct Args {
     truth: Vec<PathBuf>,
     #[command(flatten)]
     source: JobSource,
+    /// Length of the intervals of the search
+    #[arg(long, value_enum, default_value_t)]
+    interval: Interval,
     /// A port counts as waiting if it is blocked for more than this share of an interval
     #[arg(long, value_name = "SHARE", default_value_t = Limits::default().waits, value_parser = common::share)]
     waits: f64,
@@ -44,6 +48,17 @@ pub(crate) struct Args {
     /// Write the result to a file instead of standard output
     #[arg(short, long, value_name = "FILE|-")]
     output: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum Interval {
+    /// One second
+    #[default]
+    #[value(name = "1s")]
+    Second,
+    /// A tenth of a second
+    #[value(name = "100ms")]
+    Tenth,
 }
 
 const EXAMPLES: &str = "\
@@ -67,9 +82,14 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         truth.extend(truth::read(BufReader::new(file), &name)?);
     }
     let jobs = args.source.of_file()?;
-    // One interval for each second with labels, and some for readings that are too late.
-    let bins = truth.len() + common::INTERVALS;
-    let empty = (Ports::with_bins(bins), Devices::default());
+    let of_second = match args.interval {
+        Interval::Second => 1,
+        Interval::Tenth => 10,
+    };
+    // The intervals with labels, and some for readings that are too late.
+    let bins = of_second * truth.len() + common::INTERVALS;
+    let ports = Ports::with_bins(bins).with_bins_of(1_000_000_000 / of_second as u64);
+    let empty = (ports, Devices::default());
     let ((ports, devices), summary) = common::read(&inputs, &empty)?;
     let limits = Limits {
         waits: args.waits,
