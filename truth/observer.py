@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Says how often an ideal observer of the counters finds the roots of congestion.
+"""Prints how often an ideal observer of the counters finds the roots of congestion.
 
 docs/congestion.md defines the observer: gradient-boosted decision trees that have learned from
-labels. It is the limit for each search that sees the same readings. The recordings come from
-ibnet-truth; nothing is left of them but the features of the ports, in the folder --cache.
+labels. It is the limit for each search that sees the same readings. It makes its recordings with
+ibnet-truth, and keeps the features of their ports in the folder --cache. It needs scikit-learn.
+Each line of the output is a JSON object with the figures of a scenario.
 """
 
 import argparse
@@ -22,6 +23,9 @@ SCENARIOS = ["quiet", "incast", "roots-2", "roots-4", "roots-16", "spine", "slow
 SECONDS = 30
 # A root sends packets or is blocked: other ports are not looked at.
 LEAST = 0.1
+# A port is a root if its probability is larger. With this threshold, F1 is largest if the
+# probabilities are right and F1 is 0.9.
+THRESHOLD = 0.45
 # For learning, one of so many ports that are no roots is kept.
 KEPT = 5
 SUMMARIES = [f"{what} {how}" for what in ("used", "blocked") for how in ("max", "sum", "number")]
@@ -142,53 +146,63 @@ def table(kept):
     return file["x"], file["y"], int(file["missed"])
 
 
-def score(y, found, missed):
-    right = int((y & found).sum())
-    precision = right / max(1, int(found.sum()))
-    recall = right / max(1, int(y.sum()) + missed)
-    return int(y.sum()) + missed, precision, recall, 2 * right / max(1, int(found.sum()) + int(y.sum()) + missed)
+def span(text):
+    """Returns the numbers of a span such as 201-230."""
+    first, _, last = text.partition("-")
+    return range(int(first), int(last or first) + 1)
+
+
+def train(tables):
+    """Returns a model that has learned from these recordings."""
+    random = np.random.default_rng(1)
+    xs, ys = [], []
+    for x, y, _ in tables:
+        wanted = y | (random.random(len(y)) < 1 / KEPT)
+        xs.append(x[wanted])
+        ys.append(y[wanted])
+    x, y = np.concatenate(xs), np.concatenate(ys)
+    model = HistGradientBoostingClassifier(max_iter=120, min_samples_leaf=40, l2_regularization=1.0,
+                                           early_stopping=False, random_state=1)
+    return model.fit(x, y, np.where(y, 1, KEPT))
+
+
+def score(model, tables):
+    """Returns how often the model is right."""
+    found = right = true = 0
+    for x, y, missed in tables:
+        says = model.predict_proba(x)[:, 1] > THRESHOLD
+        found += int(says.sum())
+        right += int((says & y).sum())
+        true += int(y.sum()) + missed
+    share = lambda part, whole: part / whole if whole else None
+    return {"true_roots": true, "found": right, "false_roots": found - right,
+            "precision": share(right, found), "recall": share(right, true),
+            "f1": share(2 * right, found + true) if found and true else None}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--program", default="target/release/ibnet-truth")
-    parser.add_argument("--cache", type=pathlib.Path, required=True)
-    parser.add_argument("--train", default="201-230")
-    parser.add_argument("--seeds", default="101-110")
-    parser.add_argument("--rate", type=int, default=1)
-    parser.add_argument("--adaptive", action="store_true")
+    parser.add_argument("--cache", type=pathlib.Path, default="target/observer")
+    parser.add_argument("--train", default="201-230", help="seeds for learning")
+    parser.add_argument("--seeds", default="101-110", help="seeds for the figures")
+    parser.add_argument("--rate", type=int, default=1, help="readings in a second")
+    parser.add_argument("--adaptive", action="store_true",
+                        help="adaptive routes, and 1 %% of the readings lost")
     args = parser.parse_args()
     args.cache.mkdir(parents=True, exist_ok=True)
-    span = lambda text: range(int(text.split("-")[0]), int(text.split("-")[-1]) + 1)
     how = ("--adaptive", "--loss", "0.01") if args.adaptive else ()
-    tasks = [(args.program, args.cache, scenario, seed, how, args.rate)
-             for seed in [*span(args.train), *span(args.seeds)] for scenario in SCENARIOS]
-    with multiprocessing.Pool(2) as pool:
-        kept = dict(zip([(task[2], task[3]) for task in tasks], pool.map(record, tasks, 1)))
-    random = np.random.default_rng(1)
-    trained = []
-    for seed in span(args.train):
-        for scenario in SCENARIOS:
-            x, y, missed = table(kept[scenario, seed])
-            wanted = y | (random.random(len(y)) < 1 / KEPT)
-            trained.append((x[wanted], y[wanted], missed))
-    x = np.concatenate([x for x, _, _ in trained])
-    y = np.concatenate([y for _, y, _ in trained])
-    print("rows", x.shape, "roots", y.sum(), "missed by filter", sum(m for *_, m in trained), flush=True)
-    model = HistGradientBoostingClassifier(max_iter=120, learning_rate=0.1, min_samples_leaf=40, l2_regularization=1.0, random_state=1, early_stopping=False)
-    model.fit(x, y, np.where(y, 1, KEPT))
-    print("iterations", model.n_iter_)
-    total = []
+    runs = [(scenario, seed) for seed in (*span(args.train), *span(args.seeds))
+            for scenario in SCENARIOS]
+    tasks = [(args.program, args.cache, *run, how, args.rate) for run in runs]
+    with multiprocessing.Pool() as pool:
+        kept = dict(zip(runs, pool.map(record, tasks, 1)))
+    tables = lambda scenarios, seeds: (table(kept[scenario, seed])
+                                       for seed in seeds for scenario in scenarios)
+    model = train(tables(SCENARIOS, span(args.train)))
     for scenario in SCENARIOS:
-        parts = [table(kept[scenario, seed]) for seed in span(args.seeds)]
-        x = np.concatenate([x for x, _, _ in parts])
-        y = np.concatenate([y for _, y, _ in parts])
-        missed = sum(missed for *_, missed in parts)
-        p = model.predict_proba(x)[:, 1]
-        print("%-10s %6d  P %.3f R %.3f F1 %.3f" % (scenario, *score(y, p > 0.45, missed)), flush=True)
-        total.append((y, p, missed))
-    y = np.concatenate([t[0] for t in total]); p = np.concatenate([t[1] for t in total])
-    print("%-10s %6d  P %.3f R %.3f F1 %.3f" % ("all", *score(y, p > 0.45, sum(t[2] for t in total))), flush=True)
+        print(json.dumps({"scenario": scenario, **score(model, tables([scenario], span(args.seeds)))}),
+              flush=True)
 
 
 if __name__ == "__main__":
