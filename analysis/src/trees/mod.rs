@@ -22,6 +22,7 @@ use crate::devices::Devices;
 use crate::hosts::Hosts;
 use crate::ports::{PortKey, PortName, PortSummary, with_equal_bins};
 
+mod monet;
 mod rows;
 mod search;
 pub mod truth;

@@ -160,7 +160,7 @@ fn roots_are_compared_with_a_file_of_the_truth() {
     };
     let text = second("1795262405000000000", "1795262406000000000");
     fs::write(setup.folder.path().join("truth"), text).unwrap();
-    let text = setup.view(&["links", "--tree", "--truth", "truth"]);
+    let text = setup.view(&["congestion", "--truth", "truth"]);
     let trees = text
         .lines()
         .find(|line| line.starts_with("congestion trees"));
@@ -168,7 +168,7 @@ fn roots_are_compared_with_a_file_of_the_truth() {
     let cells: Vec<_> = trees.unwrap().split_whitespace().skip(2).collect();
     assert_eq!(
         cells,
-        ["0", "0", "1", "1", "0.000", "-", "-", "-"],
+        ["0", "0", "1", "1", "0.000", "-", "-", "-", "-", "-"],
         "{text}"
     );
 }
@@ -390,7 +390,7 @@ fn wrong_arguments_are_reported() {
             "from 0 to 1",
         ),
         (
-            &["links", "lines.jsonl", "--tree", "--truth", "lines.jsonl"],
+            &["congestion", "lines.jsonl", "--truth", "lines.jsonl"],
             1,
             "lines.jsonl:1",
         ),
