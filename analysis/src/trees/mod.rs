@@ -23,10 +23,12 @@ use crate::hosts::Hosts;
 use crate::ports::{PortKey, PortName, PortSummary, with_equal_bins};
 
 mod monet;
+mod regions;
 mod rows;
 mod search;
 pub mod truth;
 
+pub use regions::{RegionJob, RegionRow};
 pub use rows::{TreeRow, VictimRow};
 
 /// Limits that define congestion.
@@ -169,6 +171,18 @@ impl Trees {
         ports: &BTreeMap<PortKey, PortSummary>,
         devices: &Devices,
         limits: Limits,
+        each: impl FnMut(Wait),
+    ) -> Self {
+        Self::search(ports, devices, limits, None, each)
+    }
+
+    /// Finds all trees. With `gap`, a tree that is not in more than this number of intervals has
+    /// ended.
+    fn search(
+        ports: &BTreeMap<PortKey, PortSummary>,
+        devices: &Devices,
+        limits: Limits,
+        gap: Option<u64>,
         mut each: impl FnMut(Wait),
     ) -> Self {
         let peers = ports
@@ -192,9 +206,14 @@ impl Trees {
         };
         let mut trees: BTreeMap<Root, Tree> = BTreeMap::new();
         for_each_snapshot(&ports, interval_ns, devices, limits, |snapshot| {
+            if let Some(gap) = gap {
+                let until = |tree: &Tree| tree.span_ns.1 / interval_ns.max(1);
+                let ended = trees.extract_if(.., |_, tree| until(tree) + gap < snapshot.number);
+                found.trees.extend(ended.map(|(_, tree)| tree));
+            }
             found.add(snapshot, &mut trees, &mut each);
         });
-        found.trees = trees.into_values().collect();
+        found.trees.extend(trees.into_values());
         // The sort is stable, so trees of equal weight stay in the order of their GUIDs.
         found
             .trees

@@ -112,7 +112,7 @@ impl Trees {
         self.trees.iter().map(|tree| self.row(tree)).collect()
     }
 
-    fn row(&self, tree: &Tree) -> TreeRow {
+    pub(super) fn row(&self, tree: &Tree) -> TreeRow {
         let victim = |(key, branch): (&PortKey, &Branch)| VictimRow {
             port: self.name(*key),
             to: self.peer(*key),

@@ -21,8 +21,6 @@ const PASSES: f64 = 0.02;
 const MORE: f64 = 0.05;
 /// A port that sent or was blocked for more than this share of an interval always had packets.
 const NEVER_IDLE: f64 = 0.99;
-/// Such a port is a root only if it used more than this share of its data rate.
-const NEVER_IDLE_USED: f64 = 0.5;
 /// A port was blocked by another one only if the other one sent or was blocked for at least this
 /// part of that time.
 const COVERS: f64 = 0.8;
@@ -32,8 +30,8 @@ const HARDLY_BLOCKED: f64 = 0.05;
 /// most this less than the one before it.
 const LESS: f64 = 0.08;
 /// It has a root if the blocked shares of the ports that lead to it have at least this sum, or
-/// the root used more than half of its data rate.
-const SHORT: f64 = 0.4;
+/// the root used more than the second share of its data rate.
+const SHORT: (f64, f64) = (0.4, 0.5);
 /// More links than a path in a fat tree has.
 const LONGEST_PATH: usize = 8;
 
@@ -166,21 +164,17 @@ impl Snapshot {
     /// Returns how surely others wait for a port because more packets come than it can send.
     fn full(&self, key: &PortKey, load: &PortLoad) -> Option<Confidence> {
         let mut held = self.held.get(&key.0).into_iter().flatten();
-        held.find(|held| self.loads[held].can_wait_for(*key))?;
+        if !self.is_full(load) || !held.any(|held| self.loads[held].can_wait_for(*key)) {
+            return None;
+        }
         let further = self.of_device(load.peer.0);
         let further = further.filter(|(other, _)| **other != load.peer);
         let further = further.map(|(_, load)| load.used).fold(0.0, f64::max);
-        if load.used > self.limits.full && further <= load.used + MORE {
-            return Some(if load.blocked > HARDLY_BLOCKED {
-                Confidence::Medium
-            } else {
-                Confidence::High
-            });
+        let is_last = further <= load.used + MORE;
+        if is_last && load.blocked <= HARDLY_BLOCKED {
+            return Some(Confidence::High);
         }
-        if load.used > NEVER_IDLE_USED && load.active() > NEVER_IDLE {
-            return Some(Confidence::Medium);
-        }
-        None
+        (is_last || load.active() > NEVER_IDLE).then_some(Confidence::Medium)
     }
 
     /// Adds the roots of congestion that is shorter than the interval, where no port is full on
@@ -202,7 +196,7 @@ impl Snapshot {
                 held.push(key);
             }
         }
-        ends.retain(|key, blocked| *blocked >= SHORT || self.loads[key].used > NEVER_IDLE_USED);
+        ends.retain(|key, blocked| *blocked >= SHORT.0 || self.loads[key].used > SHORT.1);
         ends.into_keys()
             .for_each(|key| self.grow((key, RootCause::Full)));
     }

@@ -298,10 +298,7 @@ impl Second {
                 .flat_map(|region| region.ports.iter().copied());
             (roots, Some(ports.collect()))
         };
-        let full = self
-            .loads
-            .iter()
-            .filter(|(_, load)| load.used > FULL_LINK);
+        let full = self.loads.iter().filter(|(_, load)| load.used > FULL_LINK);
         let waiting = self
             .loads
             .iter()

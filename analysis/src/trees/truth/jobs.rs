@@ -5,14 +5,11 @@ use std::collections::BTreeMap;
 use ibnet_record::types::NodeKind;
 use serde::Deserialize;
 
+use super::super::regions::CAUSES;
 use super::{Counts, Second};
 use crate::correlation::spearman;
 use crate::job::run::JobRun;
 use crate::ports::{PortKey, PortSummary};
-
-/// A job causes a root if its part is larger than this share: its part of the time for which HCA
-/// ports waited for the root, and what it sends compared with what the root sends.
-const CAUSES: f64 = 0.1;
 
 /// The truth about a job in a second.
 #[derive(Clone, PartialEq, Debug, Deserialize)]

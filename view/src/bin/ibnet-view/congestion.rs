@@ -1,14 +1,16 @@
-//! `ibnet-view congestion`: how often the roots of congestion are right.
+//! `ibnet-view congestion`: the regions of congestion, and how often their roots are right.
 
 use std::fs::File;
 use std::io::BufReader;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
 use ibnet_analysis::devices::Devices;
 use ibnet_analysis::error::AnalysisError;
 use ibnet_analysis::ports::Ports;
-use ibnet_analysis::trees::{Limits, truth};
+use ibnet_analysis::trees::{Limits, Trees, truth};
+use ibnet_analysis::when::Zone;
 use ibnet_view::text;
 
 use crate::Failure;
@@ -16,19 +18,22 @@ use crate::common::{self, Recorded};
 use crate::format::{self, Format};
 use crate::job_source::JobSource;
 
-/// Compare the roots and victims of congestion with the truth of a model
+/// List the regions of congestion: root, cause, time, waiting ports, and the jobs
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(flatten)]
     recorded: Recorded,
-    /// Files with the truth about the recording, of `ibnet-truth`
-    #[arg(long, value_name = "FILE", required = true, num_args = 1..)]
+    /// Compare the roots and victims with the truth about the recording, in files of `ibnet-truth`
+    #[arg(long, value_name = "FILE", num_args = 1..)]
     truth: Vec<PathBuf>,
+    /// Number of regions
+    #[arg(long, value_name = "N", default_value = "10", conflicts_with = "truth")]
+    top: NonZeroUsize,
     #[command(flatten)]
     source: JobSource,
-    /// Length of the intervals of the search
-    #[arg(long, value_enum, default_value_t)]
+    /// Length of the intervals of the search with --truth
+    #[arg(long, value_enum, default_value_t, requires = "truth")]
     interval: Interval,
     /// A port counts as waiting if it is blocked for more than this share of an interval
     #[arg(long, value_name = "SHARE", default_value_t = Limits::default().waits, value_parser = common::share)]
@@ -62,11 +67,14 @@ enum Interval {
 }
 
 const EXAMPLES: &str = "\
-The first method is the search of `links --tree`; the others are simpler ones, and the regions
-of Monet. The figures of jobs need --slurm-file.
+A region is a congestion tree for as long as it lasts; its name is its root and the second of its
+begin. The jobs need --slurm-file: a job causes a region if its waiting hosts send more than a tenth
+of what the root sends; the others suffer.
+With --truth, the first method is the search of `links --tree`; the others are simpler ones, and the
+regions of Monet.
 
-Example:
-  ibnet-truth incast --seeds 1,2 -o truth
+Examples:
+  ibnet-view congestion lines/*.jsonl --slurm-file jobs.csv
   ibnet-view congestion truth/incast-?.jsonl --truth truth/incast-?.truth.jsonl";
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
@@ -82,6 +90,27 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         truth.extend(truth::read(BufReader::new(file), &name)?);
     }
     let jobs = args.source.of_file()?;
+    let limits = Limits {
+        waits: args.waits,
+        full: args.full,
+    };
+    let output = args.output.as_deref();
+    if truth.is_empty() {
+        let empty = (Ports::with_bins(common::INTERVALS), Devices::default());
+        let ((ports, devices), summary) = common::read(&inputs, &empty)?;
+        let regions = Trees::find_regions(&ports.finish(), &devices, limits).regions(&jobs);
+        return match args.format {
+            Format::Text => {
+                let report = text::regions::report(&regions, args.top.get(), &Zone::local());
+                let report = common::time_range(&summary)? + &report;
+                format::write(report.as_bytes(), output)
+            }
+            Format::Document(document) => {
+                let rows: Vec<_> = regions.into_iter().take(args.top.get()).collect();
+                document.write(common::span(&summary)?, &rows, output)
+            }
+        };
+    }
     let of_second = match args.interval {
         Interval::Second => 1,
         Interval::Tenth => 10,
@@ -91,12 +120,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let ports = Ports::with_bins(bins).with_bins_of(1_000_000_000 / of_second as u64);
     let empty = (ports, Devices::default());
     let ((ports, devices), summary) = common::read(&inputs, &empty)?;
-    let limits = Limits {
-        waits: args.waits,
-        full: args.full,
-    };
     let rows = truth::compare(&truth, &ports.finish(), &devices, limits, &jobs)?;
-    let output = args.output.as_deref();
     match args.format {
         Format::Text => {
             let report = common::time_range(&summary)? + &text::truth::report(&rows);
