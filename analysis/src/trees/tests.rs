@@ -2,6 +2,7 @@ use ibnet_record::types::{Guid, PortNum};
 
 use super::*;
 use crate::fixtures::{CORE, LEAF, SERVER, fold, incast_lines, link, port};
+use crate::job::run::JobRun;
 use crate::ports::Ports;
 
 fn trees(lines: &[String]) -> Trees {
@@ -483,4 +484,123 @@ fn truth_that_cannot_be_compared_is_refused() {
     let (ports, devices) = fold((Ports::with_bins(64), Devices::default()), &lines);
     let error = truth::compare(&[], &ports.finish(), &devices, Limits::default(), &[]).unwrap_err();
     assert!(error.to_string().contains("parts of 2 s"), "{error}");
+}
+
+/// Two incasts onto one port with a pause between them.
+#[test]
+fn tree_that_ended_and_begins_again_is_another_region() {
+    const SECOND: u64 = 1_000_000_000;
+    let shares = [1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0].map(|share| (share, share));
+    let (ports, devices) = fold(
+        (Ports::with_bins(64), Devices::default()),
+        &partial_incast(&shares),
+    );
+    let ports = ports.finish();
+    let run = |id: &str, hosts: &str, (from, to): (u64, u64)| {
+        JobRun::new(id, hosts, Some(from), Some(to)).expect("a host list")
+    };
+    let runs = [
+        run("7", "n", (0, 4 * SECOND)),
+        run("8", "m", (0, 9 * SECOND)),
+    ];
+    let regions = Trees::find_regions(&ports, &devices, Limits::default()).regions(&runs);
+    let found: Vec<_> = regions
+        .iter()
+        .map(|row| {
+            let jobs: Vec<_> = row.jobs.iter().map(|job| (&*job.job, job.causes)).collect();
+            let seconds = (row.until_ns - row.since_ns) / SECOND;
+            (&*row.region, seconds, row.host_ports, jobs)
+        })
+        .collect();
+    // Job 7 had ended when the second one began; job 8 has other hosts.
+    assert_eq!(
+        found,
+        [
+            ("core/2@0", 2, 2, vec![("7", true)]),
+            ("core/2@6", 1, 2, vec![])
+        ]
+    );
+    assert_eq!(
+        Trees::find(&ports, &devices, Limits::default()).trees.len(),
+        1
+    );
+}
+
+/// In an incast that does not change, the ports on the way always have packets. Only the port to
+/// the server is a root.
+#[test]
+fn port_that_passes_congestion_on_is_no_root_although_it_always_has_packets() {
+    let idle = (0.0, 0.0);
+    let host = |port: u8| (0x100 + u64::from(port), 1, "n");
+    let mut lines = Vec::new();
+    for port in 1..=4 {
+        let blocked = (0.17, 0.83);
+        lines.extend(link(1, host(port), (LEAF, port, "leaf"), blocked, idle));
+    }
+    let up = (0.7, 0.3);
+    lines.extend(link(1, (LEAF, 9, "leaf"), (CORE, 1, "core"), up, idle));
+    let other = (0.3, 0.7);
+    lines.extend(link(1, (0x201, 1, "m"), (CORE, 3, "core"), other, idle));
+    let server = (SERVER, 1, "oss1");
+    lines.extend(link(1, (CORE, 2, "core"), server, (1.0, 0.0), idle));
+    let found = trees(&lines);
+    let roots: Vec<_> = found
+        .trees
+        .iter()
+        .map(|tree| (tree.root, tree.confidence()))
+        .collect();
+    assert_eq!(roots, [(key(CORE, 2), Some(Confidence::High))]);
+}
+
+/// Two links in series are nearly full: the root is the second one, if it carries more.
+#[test]
+fn root_is_followed_to_the_link_that_carries_more() {
+    let idle = (0.0, 0.0);
+    let roots_with = |core: f64| {
+        let server = (SERVER, 1, "oss1");
+        let mut lines = link(1, (0x101, 1, "n"), (LEAF, 1, "leaf"), (0.2, 0.6), idle).to_vec();
+        let up = (0.85, 0.06);
+        lines.extend(link(1, (LEAF, 9, "leaf"), (CORE, 1, "core"), up, idle));
+        lines.extend(link(1, (CORE, 2, "core"), server, (core, 0.0), idle));
+        let found = trees(&lines);
+        let root = |tree: &Tree| (tree.root, tree.confidence());
+        found.trees.iter().map(root).collect::<Vec<_>>()
+    };
+    assert_eq!(roots_with(0.97), [(key(CORE, 2), Some(Confidence::High))]);
+    // Both: the first one is full itself.
+    let (leaf, core) = (
+        (key(LEAF, 9), Some(Confidence::Medium)),
+        (key(CORE, 2), Some(Confidence::High)),
+    );
+    let mut found = roots_with(0.88);
+    found.sort_unstable();
+    assert_eq!(found, [leaf, core]);
+}
+
+/// A host with two ports does not forward packets from one to the other.
+#[test]
+fn host_is_no_switch() {
+    let idle = (0.0, 0.0);
+    let mut lines = link(1, (LEAF, 2, "leaf"), (SERVER, 1, "oss1"), (0.2, 0.7), idle).to_vec();
+    lines.extend(link(
+        1,
+        (SERVER, 2, "oss1"),
+        (LEAF, 3, "leaf"),
+        (0.95, 0.0),
+        idle,
+    ));
+    lines.extend(link(
+        1,
+        (0x101, 1, "n1"),
+        (LEAF, 1, "leaf"),
+        (0.2, 0.6),
+        idle,
+    ));
+    let found = trees(&lines);
+    let roots: Vec<_> = found
+        .trees
+        .iter()
+        .map(|tree| (tree.root, tree.cause))
+        .collect();
+    assert_eq!(roots, [(key(LEAF, 2), RootCause::SlowHost)]);
 }
