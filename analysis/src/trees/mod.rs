@@ -27,6 +27,7 @@ mod regions;
 mod rows;
 mod search;
 pub mod truth;
+mod ways;
 
 pub use regions::{RegionJob, RegionRow};
 pub use rows::{TreeRow, VictimRow};

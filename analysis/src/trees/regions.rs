@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::ways::other_ways;
 use super::{Confidence, Limits, RootCause, Tree, Trees};
 use crate::devices::Devices;
 use crate::job::run::JobRun;
 use crate::ports::{PortKey, PortName, PortSummary};
+use crate::routes::Routes;
 use crate::rows::Row;
 
 /// A tree has ended if it is not in more than this number of intervals.
@@ -32,6 +34,12 @@ pub struct RegionRow {
     pub confidence: Option<Confidence>,
     /// Max number of other ports with records of the device at the end of the root's link.
     pub ports_beyond: usize,
+    /// Number of other ports of the root's switch that lead to the same host over as many links;
+    /// null without routes, or if there are none.
+    pub other_ways: Option<usize>,
+    /// Mean share of their data rates that they used, 0 to 1. If it is much smaller than that of
+    /// the root, the routes cause the congestion.
+    pub other_ways_utilization: Option<f64>,
     /// Start of the first interval, in nanoseconds since 1970.
     pub since_ns: u64,
     /// End of the last interval, in nanoseconds since 1970.
@@ -77,6 +85,8 @@ impl Row for RegionRow {
         "why",
         "confidence",
         "ports_beyond",
+        "other_ways",
+        "other_ways_utilization",
         "since_ns",
         "until_ns",
         "xmit_utilization",
@@ -102,10 +112,18 @@ impl Trees {
         Self::search(ports, devices, limits, Some(GAP), |_| {})
     }
 
-    /// Returns the rows of the regions, with the jobs among these runs.
-    pub fn regions(&self, runs: &[JobRun]) -> Vec<RegionRow> {
+    /// Returns the rows of the regions, with the jobs among these runs. `routes` has the forwarding
+    /// tables, if they are known, and the ports of the search.
+    pub fn regions(
+        &self,
+        runs: &[JobRun],
+        routes: Option<(&Routes, &BTreeMap<PortKey, PortSummary>)>,
+    ) -> Vec<RegionRow> {
         let row = |tree: &Tree| {
             let row = self.row(tree);
+            let ways = routes
+                .and_then(|(routes, ports)| other_ways(tree.root, tree.span_ns, ports, routes));
+            let ways = ways.filter(|_| tree.cause == RootCause::Full);
             RegionRow {
                 region: format!(
                     "{}/{}@{}",
@@ -118,6 +136,8 @@ impl Trees {
                 why: row.why,
                 confidence: row.confidence,
                 ports_beyond: row.ports_beyond,
+                other_ways: ways.map(|(ports, _)| ports),
+                other_ways_utilization: ways.map(|(_, used)| used),
                 since_ns: row.since_ns,
                 until_ns: row.until_ns,
                 xmit_utilization: row.xmit_utilization,

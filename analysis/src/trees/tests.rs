@@ -4,6 +4,7 @@ use super::*;
 use crate::fixtures::{CORE, LEAF, SERVER, fold, incast_lines, link, port};
 use crate::job::run::JobRun;
 use crate::ports::Ports;
+use crate::routes::Routes;
 
 fn trees(lines: &[String]) -> Trees {
     let (ports, devices) = fold((Ports::with_bins(64), Devices::default()), lines);
@@ -503,7 +504,7 @@ fn tree_that_ended_and_begins_again_is_another_region() {
         run("7", "n", (0, 4 * SECOND)),
         run("8", "m", (0, 9 * SECOND)),
     ];
-    let regions = Trees::find_regions(&ports, &devices, Limits::default()).regions(&runs);
+    let regions = Trees::find_regions(&ports, &devices, Limits::default()).regions(&runs, None);
     let found: Vec<_> = regions
         .iter()
         .map(|row| {
@@ -603,4 +604,64 @@ fn host_is_no_switch() {
         .map(|tree| (tree.root, tree.cause))
         .collect();
     assert_eq!(roots, [(key(LEAF, 2), RootCause::SlowHost)]);
+}
+
+/// Two spine switches lead to the server's leaf switch. The routes take one of them only.
+#[test]
+fn root_that_the_routes_overload_has_other_ways() {
+    const LEAF2: u64 = 5;
+    let idle = (0.0, 0.0);
+    let mut lines = Vec::new();
+    for host in 1..=2 {
+        lines.extend(link(
+            1,
+            (0x100 + host, 1, "n"),
+            (LEAF, host as u8, "leaf"),
+            (0.5, 0.5),
+            idle,
+        ));
+    }
+    for (spine, name, used) in [(3, "spine3", 0.98), (4, "spine4", 0.1)] {
+        let up = (LEAF, spine as u8, "leaf");
+        lines.extend(link(1, up, (spine, 1, name), (used, 0.0), idle));
+        let down = (LEAF2, spine as u8, "leaf2");
+        lines.extend(link(1, (spine, 2, name), down, (used, 0.0), idle));
+    }
+    lines.extend(link(
+        1,
+        (LEAF2, 1, "leaf2"),
+        (SERVER, 1, "oss1"),
+        (0.5, 0.0),
+        idle,
+    ));
+    let (ports, devices) = fold((Ports::with_bins(64), Devices::default()), &lines);
+    let ports = ports.finish();
+    let table = |switch: u64, port: u8| {
+        format!(
+            "Unicast lids of switch Lid 1 guid {} (s):\n0x0009 {port}\n",
+            Guid(switch)
+        )
+    };
+    // LID 8 is another host of the second leaf switch, which the routes lead over the other spine.
+    let text = [
+        table(LEAF, 3) + "0x0008 4\n",
+        table(3, 2),
+        table(4, 2),
+        table(LEAF2, 1),
+    ]
+    .concat();
+    let routes = Routes::parse(&text, "routes").expect("routes");
+    let found = Trees::find_regions(&ports, &devices, Limits::default());
+    let rows = found.regions(&[], Some((&routes, &ports)));
+    let ways: Vec<_> = rows
+        .iter()
+        .map(|row| {
+            (
+                row.root.to_string(),
+                row.other_ways,
+                row.other_ways_utilization,
+            )
+        })
+        .collect();
+    assert_eq!(ways, [("leaf port 3".to_owned(), Some(1), Some(0.1))]);
 }

@@ -9,6 +9,10 @@ use super::{count, percent, trees};
 /// Format of a time; the line before the table has the date.
 const CLOCK: &str = "%H:%M:%S";
 
+/// The routes overload a port if the other ones to the same host used less than this part of what
+/// it used.
+const UNEVEN: f64 = 0.5;
+
 /// Max number of jobs that are named in a line.
 const MAX_JOBS: usize = 6;
 
@@ -34,6 +38,19 @@ pub fn report(regions: &[RegionRow], top: usize, zone: &Zone) -> String {
             row.held_up_seconds,
             trees::cause((row.why, row.confidence, row.ports_beyond), row.to.as_ref()),
         );
+        if let (Some(ways), Some(used)) = (row.other_ways, row.other_ways_utilization) {
+            let spread = if used < UNEVEN * row.xmit_utilization {
+                "overloaded by the routes"
+            } else {
+                "not overloaded by the routes"
+            };
+            text += &format!(
+                "  {spread}: {} that {} to the same host used {} in the mean\n",
+                count(ways, "other port"),
+                if ways == 1 { "leads" } else { "lead" },
+                percent(Some(used))
+            );
+        }
         let (causes, waits): (Vec<_>, Vec<_>) = row.jobs.iter().partition(|job| job.causes);
         let cause = |job: &&RegionJob| {
             format!(

@@ -16,6 +16,7 @@ use ibnet_view::text;
 use crate::Failure;
 use crate::common::{self, Recorded};
 use crate::format::{self, Format};
+use crate::job_runs;
 use crate::job_source::JobSource;
 
 /// List the regions of congestion: root, cause, time, waiting ports, and the jobs
@@ -32,6 +33,10 @@ pub(crate) struct Args {
     top: NonZeroUsize,
     #[command(flatten)]
     source: JobSource,
+    /// Forwarding tables: output of dump_fts, or ibdiagnet2.fdbs. With them, each root says whether
+    /// other ports lead to the same host, and how much they were used
+    #[arg(long, value_name = "FILE|-", conflicts_with = "truth")]
+    routes: Option<PathBuf>,
     /// Length of the intervals of the search with --truth
     #[arg(long, value_enum, default_value_t, requires = "truth")]
     interval: Interval,
@@ -98,7 +103,10 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if truth.is_empty() {
         let empty = (Ports::with_bins(common::INTERVALS), Devices::default());
         let ((ports, devices), summary) = common::read(&inputs, &empty)?;
-        let regions = Trees::find_regions(&ports.finish(), &devices, limits).regions(&jobs);
+        let routes = args.routes.as_deref().map(job_runs::routes).transpose()?;
+        let ports = ports.finish();
+        let routes = routes.as_ref().map(|routes| (routes, &ports));
+        let regions = Trees::find_regions(&ports, &devices, limits).regions(&jobs, routes);
         return match args.format {
             Format::Text => {
                 let report = text::regions::report(&regions, args.top.get(), &Zone::local());
