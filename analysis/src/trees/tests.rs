@@ -417,11 +417,11 @@ fn row_has_the_root_and_its_victims() {
 }
 
 /// Compares [`incast_lines`], which have a root in the seconds 0 and 1, with a truth.
-fn compared(truth: &[serde_json::Value]) -> Vec<truth::ScoreRow> {
+fn compared(truth: &[serde_json::Value], runs: &[JobRun]) -> Vec<truth::ScoreRow> {
     let (ports, devices) = fold((Ports::with_bins(64), Devices::default()), &incast_lines());
     let text: String = truth.iter().map(|line| format!("{line}\n")).collect();
     let truth = truth::read(text.as_bytes(), "x.truth.jsonl").expect("a truth");
-    truth::compare(&truth, &ports.finish(), &devices, Limits::default(), &[]).expect("seconds")
+    truth::compare(&truth, &ports.finish(), &devices, Limits::default(), runs).expect("seconds")
 }
 
 fn second(second: u64, roots: &[PortKey], waiting: &[PortKey]) -> serde_json::Value {
@@ -435,14 +435,17 @@ fn second(second: u64, roots: &[PortKey], waiting: &[PortKey]) -> serde_json::Va
 #[test]
 fn roots_are_compared_with_the_truth_by_port_and_second() {
     let (root, up, host) = (key(CORE, 2), key(LEAF, 9), key(0x101, 1));
-    let rows = compared(&[
-        second(0, &[root], &[up, host, key(0x102, 1)]),
-        // One root and no port that waits are not found, and one port does not wait in truth.
-        second(1, &[root, up], &[up, host]),
-        // A second without records.
-        second(5, &[root], &[up]),
-        second(7, &[], &[]),
-    ]);
+    let rows = compared(
+        &[
+            second(0, &[root], &[up, host, key(0x102, 1)]),
+            // One root and no port that waits are not found, and one port does not wait in truth.
+            second(1, &[root, up], &[up, host]),
+            // A second without records.
+            second(5, &[root], &[up]),
+            second(7, &[], &[]),
+        ],
+        &[],
+    );
     let row = &rows[0];
     assert_eq!(
         (row.method, row.true_roots, row.found, row.false_roots),
@@ -465,8 +468,106 @@ fn roots_are_compared_with_the_truth_by_port_and_second() {
 }
 
 #[test]
+fn begin_and_end_of_a_root_are_compared_with_the_truth() {
+    let roots = [key(CORE, 2)];
+    let truth = |seconds: &[u64]| -> Vec<_> {
+        let is_root = |number| usize::from(seconds.contains(&number));
+        (0..4)
+            .map(|number| second(number, &roots[..is_root(number)], &[]))
+            .collect()
+    };
+    let errors = |seconds: &[u64]| {
+        let row = &compared(&truth(seconds), &[])[0];
+        (
+            row.begin_error_median,
+            row.begin_error_p95,
+            row.end_error_median,
+            row.end_error_p95,
+        )
+    };
+    assert_eq!(errors(&[0, 1]), (Some(0), Some(0), Some(0), Some(0)));
+    // Found from 0 to 1.
+    assert_eq!(errors(&[1, 2, 3]), (Some(1), Some(1), Some(2), Some(2)));
+    // No second in common.
+    assert_eq!(errors(&[3]), (None, None, None, None));
+}
+
+#[test]
+fn jobs_that_cause_and_suffer_are_compared_with_the_truth() {
+    const SECOND: u64 = 1_000_000_000;
+    let run = |id, nodes| JobRun::new(id, nodes, Some(0), Some(4 * SECOND)).expect("a job");
+    let runs = [run("storm", "n"), run("idle", "far")];
+    let labels = |number: u64, causes: bool, slowdown: f64| {
+        let mut labels = second(number, &[key(CORE, 2)], &[]);
+        labels["jobs"] = serde_json::json!([
+            {"name": "storm", "slowdown": 1.0, "causes": causes, "victim": false},
+            {"name": "idle", "slowdown": slowdown, "causes": false, "victim": slowdown > 1.25},
+            {"name": "unknown", "slowdown": 9.0, "causes": true, "victim": false},
+        ]);
+        labels
+    };
+    // The hosts of the storm wait for the root, and send to it; the idle job waits for nobody.
+    let row = &compared(&[labels(0, true, 1.0), labels(1, false, 2.0)], &runs)[0];
+    assert_eq!(
+        (row.cause_precision, row.cause_recall),
+        (Some(0.5), Some(1.0))
+    );
+    assert_eq!((row.victim_precision, row.victim_recall), (None, Some(0.0)));
+    assert_eq!(compared(&[labels(0, true, 1.0)], &[])[0].cause_recall, None);
+}
+
+/// Two bursts of a tenth of a second in each second.
+#[test]
+fn short_intervals_find_roots_that_a_second_hides() {
+    let idle = (0.0, 0.0);
+    let of_slot = |slot: u64| {
+        let burst = |load| {
+            if slot.is_multiple_of(5) {
+                load
+            } else {
+                (0.1, 0.0)
+            }
+        };
+        let host = link(
+            slot,
+            (0x101, 1, "n1"),
+            (LEAF, 1, "leaf"),
+            burst((0.2, 0.7)),
+            idle,
+        );
+        let root = link(
+            slot,
+            (LEAF, 2, "leaf"),
+            (SERVER, 1, "oss1"),
+            burst((1.0, 0.0)),
+            idle,
+        );
+        [host, root].concat()
+    };
+    let lines: Vec<String> = (1..=30).flat_map(of_slot).collect();
+    let tenths = lines.iter().map(|line| {
+        let mut line: serde_json::Value = serde_json::from_str(line).expect("a record");
+        line["ts"] = (line["slot"].as_u64().expect("a slot") * 100_000_000).into();
+        line["dt_ns"] = 100_000_000.into();
+        line.to_string()
+    });
+    let lines: Vec<String> = tenths.collect();
+    let labels = second(1, &[key(LEAF, 2)], &[key(0x101, 1)]).to_string();
+    let truth = truth::read(labels.as_bytes(), "x.truth.jsonl").expect("a truth");
+    let found = |length_ns| {
+        let ports = Ports::with_bins(64).with_bins_of(length_ns);
+        let (ports, devices) = fold((ports, Devices::default()), &lines);
+        let limits = Limits::default();
+        let rows = truth::compare(&truth, &ports.finish(), &devices, limits, &[]).expect("seconds");
+        (rows[0].found, rows[0].jaccard)
+    };
+    assert_eq!(found(1_000_000_000).0, 0);
+    assert_eq!(found(100_000_000), (1, Some(1.0)));
+}
+
+#[test]
 fn root_in_a_quiet_second_is_false() {
-    let rows = compared(&[second(0, &[], &[]), second(1, &[], &[])]);
+    let rows = compared(&[second(0, &[], &[]), second(1, &[], &[])], &[]);
     let row = &rows[0];
     assert_eq!((row.false_roots, row.false_in_quiet), (2, 2));
     assert_eq!(

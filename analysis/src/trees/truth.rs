@@ -86,8 +86,8 @@ pub struct ScoreRow {
     pub victim_precision: Option<f64>,
     /// Share of the true victims that were found.
     pub victim_recall: Option<f64>,
-    /// Rank correlation (Spearman) of the mean blocked share of the HCA ports of a job in a second
-    /// with its slowdown, over the jobs that cause no root in truth.
+    /// Rank correlation (Spearman) of the blocked share of the most blocked HCA port of a job in a
+    /// second with its slowdown, over the jobs that cause no root in truth.
     pub rank_correlation: Option<f64>,
 }
 
@@ -101,9 +101,12 @@ const METHODS: [&str; 6] = [
     "most XmitWait",
 ];
 
-/// Thresholds of Monet's regions with the largest F1 over all scenarios and the tuning seeds.
+/// Those thresholds of Monet's regions that have the largest F1 on tuning seeds
+/// (docs/congestion.md).
 const TUNED: monet::Thresholds = monet::Thresholds {
-    size: 1,
+    enters: 0.2,
+    joins: 0.1,
+    size: 3,
     ..monet::PUBLISHED
 };
 

@@ -76,8 +76,9 @@ impl JobCounts {
                     .sum();
                 of(&mut ports.iter()) > CAUSES * all && sent > CAUSES * second.load(*root).used
             });
-            let blocked: f64 = ports.iter().map(|port| second.load(*port).blocked).sum();
-            let blocked = blocked / ports.len().max(1) as f64;
+            // A job waits as long as the one of its ports that waits longest.
+            let blocked = ports.iter().map(|port| second.load(*port).blocked);
+            let blocked = blocked.fold(0.0, f64::max);
             self.causes.add_one(job.causes, causes);
             self.victims.add_one(job.victim, !causes && blocked > waits);
             if !job.causes {
