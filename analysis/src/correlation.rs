@@ -48,10 +48,9 @@ pub struct RankTest {
 impl RankTest {
     /// Tests pairs. Returns `None` with fewer than three pairs, or if one of the two is constant.
     pub fn of(pairs: &[(f64, f64)]) -> Option<Self> {
-        let (a, b): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
-        let (a, mut b) = (ranks(&a), ranks(&b));
-        let ranked: Vec<(f64, f64)> = a.iter().copied().zip(b.iter().copied()).collect();
+        let ranked = ranked(pairs);
         let rho = pearson(&ranked)?;
+        let (a, mut b): (Vec<f64>, Vec<f64>) = ranked.into_iter().unzip();
         // Only this sum depends on the order.
         let mean = a.iter().sum::<f64>() * b.iter().sum::<f64>() / b.len() as f64;
         let distance = |b: &[f64]| (a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>() - mean).abs();
@@ -80,6 +79,17 @@ impl RankTest {
             is_exact,
         })
     }
+}
+
+/// Returns Spearman's rank correlation coefficient of pairs, under the conditions of [`pearson`].
+pub(crate) fn spearman(pairs: &[(f64, f64)]) -> Option<f64> {
+    pearson(&ranked(pairs))
+}
+
+/// Returns the ranks of both values of each pair.
+fn ranked(pairs: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    let (a, b): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
+    ranks(&a).into_iter().zip(ranks(&b)).collect()
 }
 
 /// Returns the rank of each value, from 1. Equal values get the mean of their ranks.

@@ -108,6 +108,12 @@ impl Routes {
         self.tables.get(&switch)?.get(&lid.0).copied()
     }
 
+    /// Returns the LIDs in the table of a switch, each with its port.
+    pub fn entries(&self, switch: Guid) -> impl Iterator<Item = (Lid, PortNum)> {
+        let table = self.tables.get(&switch).into_iter().flatten();
+        table.map(|(lid, port)| (Lid(*lid), *port))
+    }
+
     /// Returns the LID of a port, if the file has it.
     pub fn lid(&self, guid: Guid) -> Option<Lid> {
         self.lids.get(&guid).copied()

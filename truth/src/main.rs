@@ -7,13 +7,14 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use clap::Parser;
 use ibnet_truth::records::SECOND;
-use ibnet_truth::scenario::{Conditions, Scenario, run};
+use ibnet_truth::scenario::{Conditions, Scenario, run, write_jobs};
 use rayon::prelude::*;
 
 /// Makes recordings of congestion whose roots are known.
 ///
-/// For each scenario and seed, it writes NAME-SEED.jsonl with the records and NAME-SEED.truth.jsonl
-/// with the truth about each slot.
+/// For each scenario and seed, it writes NAME-SEED.jsonl with the records, NAME-SEED.truth.jsonl
+/// with the truth about each second, and NAME-SEED.jobs.csv with the hosts of the jobs. Recordings
+/// with different seeds have different times, so that they can be read together.
 #[derive(Parser)]
 struct Arguments {
     /// Scenarios: quiet, incast, roots-2, roots-4, roots-16, spine, slow-host, stuck-host, moving,
@@ -78,6 +79,9 @@ fn main() -> Result<()> {
         let mut records = create("jsonl")?;
         let truth = run(scenario, conditions, &mut records)?;
         records.flush()?;
+        let mut jobs = create("jobs.csv")?;
+        write_jobs(scenario, seed, &mut jobs)?;
+        jobs.flush()?;
         let mut output = create("truth.jsonl")?;
         for slot in truth {
             serde_json::to_writer(&mut output, &slot)?;

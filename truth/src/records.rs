@@ -24,8 +24,12 @@ pub const SECOND: u64 = PACKETS_PER_SECOND * PACKET;
 /// Nanoseconds of a tick.
 const NANOSECONDS_PER_TICK: u64 = 1_000_000_000 / SECOND;
 
-/// Start of the recording: 2026-01-01 00:00 UTC, in seconds since 1970.
+/// Start of the recording with seed 0: 2026-01-01 00:00 UTC, in seconds since 1970.
 const EPOCH: u64 = 1_767_225_600;
+
+/// Seconds between the starts of recordings with consecutive seeds. They do not overlap, so that
+/// recordings with several seeds can be read together.
+const APART: u64 = 60;
 
 /// Data rate of the links, 4xEDR, in 10^9 bit/s.
 const LINK_GBPS: f64 = 100.0;
@@ -54,14 +58,20 @@ pub struct Sampler<W> {
     slot: u64,
     /// Share of the readings that are lost.
     loss: f64,
+    seed: u64,
     random: Rng,
     /// Time and values of the last reading of each port.
     last: Vec<Option<(u64, Totals)>>,
 }
 
-/// Returns the time of a tick of the model, in nanoseconds since 1970.
-pub fn time_of(tick: u64) -> u64 {
-    EPOCH * 1_000_000_000 + nanoseconds(tick)
+/// Returns the time of a tick of the recording with this seed, in nanoseconds since 1970.
+pub fn time_of(tick: u64, seed: u64) -> u64 {
+    nanoseconds(start(seed) * SECOND + tick)
+}
+
+/// Returns the start of the recording with this seed, in seconds since 1970.
+pub const fn start(seed: u64) -> u64 {
+    EPOCH + seed % 1_000_000 * APART
 }
 
 fn nanoseconds(ticks: u64) -> u64 {
@@ -76,6 +86,7 @@ impl<W: Write> Sampler<W> {
             output,
             slot,
             loss,
+            seed,
             random: Rng::with_seed(seed),
             last,
         }
@@ -115,8 +126,8 @@ impl<W: Write> Sampler<W> {
         ]);
         let empty = Counters([("port_xmit_data_bytes", 0); 3]);
         let mut record = PortFields::<Cow<'_, str>, _>::without_values(empty);
-        record.ts = time_of(now);
-        record.slot = (EPOCH * SECOND + now) / self.slot;
+        record.ts = time_of(now, self.seed);
+        record.slot = (start(self.seed) * SECOND + now) / self.slot;
         record.sampler = "model".into();
         (record.guid, record.port, record.node) = (at.guid, number(port), at.name.as_str().into());
         record.lid = Lid(u16::try_from(fabric.ports[port].node + 1).unwrap_or(u16::MAX));

@@ -7,7 +7,7 @@ use fastrand::Rng;
 use crate::fabric::{Fabric, FatTree, Host};
 use crate::labels::{Observer, SlotTruth};
 use crate::network::{PACKET, Queueing, Settings};
-use crate::records::{SECOND, Sampler, time_of};
+use crate::records::{SECOND, Sampler, start, time_of};
 use crate::traffic::{Background, Job, Pattern, Run, Traffic};
 
 /// The fabric of all scenarios: 336 hosts in three tiers. Each leaf switch has twelve hosts and
@@ -251,7 +251,12 @@ pub fn run(
             }
         }
         run.run_until(end);
-        truth.push(observer.finish(time_of(second)..time_of(end), &fabric, &run.network, &names));
+        truth.push(observer.finish(
+            time_of(second, seed)..time_of(end, seed),
+            &fabric,
+            &run.network,
+            &names,
+        ));
     }
     // The duration of an iteration is known after its end.
     let slots = truth.into_iter().zip((0..).step_by(SECOND as usize));
@@ -270,6 +275,25 @@ pub fn run(
         truth
     });
     Ok(slots.collect())
+}
+
+/// Writes the jobs of a scenario as a CSV file with the columns that resource managers have.
+///
+/// # Errors
+/// Returns the errors of the output.
+pub fn write_jobs(scenario: Scenario, seed: u64, mut output: impl Write) -> io::Result<()> {
+    let fabric = Fabric::fat_tree(FABRIC);
+    writeln!(output, "job,user,nodes,start,end,state")?;
+    for job in scenario.traffic(seed).jobs {
+        let name = |host: &Host| &*fabric.nodes[fabric.hosts[usize::from(*host)]].name;
+        let nodes: Vec<_> = job.hosts.iter().map(name).collect();
+        // Whole seconds, so that the second in which a job starts is its own.
+        let [from, to] = [job.span.start / SECOND, job.span.end.div_ceil(SECOND)];
+        let [from, to] = [from, to].map(|second| start(seed) + second);
+        let (name, nodes) = (job.name, nodes.join(","));
+        writeln!(output, "{name},,\"{nodes}\",{from},{to},completed")?;
+    }
+    Ok(())
 }
 
 /// Returns the mean duration of an iteration of each job, if it has the fabric for itself and all

@@ -172,6 +172,51 @@ fn a_host_that_takes_few_packets_is_the_cause() {
 }
 
 #[test]
+fn packets_of_another_lane_do_not_wait_for_an_incast() {
+    let fabric = small();
+    // Host 7 and three senders of the incast share a leaf switch and the cable to the spine switch.
+    // Its target is not that of the incast, and it sends little.
+    let passing = |lane: u8| Job {
+        lane,
+        compute: 1000 * PACKET,
+        ..job("passing", vec![7], vec![2])
+    };
+    let waits = |lane: u8| {
+        let incast = job("incast", vec![1, 3, 4, 5, 6, 9, 11], vec![0]);
+        let traffic = Traffic {
+            jobs: vec![incast, passing(lane)],
+            ..Traffic::default()
+        };
+        let (truth, jobs) = second(&fabric, &traffic, PLAIN);
+        let root = &truth.roots[0];
+        assert_eq!((node_of(&fabric, root.guid), root.port), ("leaf000", 1));
+        assert_eq!(root.jobs.keys().collect::<Vec<_>>(), ["incast"]);
+        jobs[1].waits
+    };
+    assert!(waits(0), "a victim in the lane of the incast");
+    assert!(!waits(1), "the other lane has its own buffers");
+}
+
+#[test]
+fn jobs_are_written_with_their_hosts_and_times() {
+    let mut csv = Vec::new();
+    scenario::write_jobs(Scenario::Roots(2), 3, &mut csv).expect("memory");
+    let text = String::from_utf8(csv).expect("text");
+    let lines: Vec<_> = text.lines().collect();
+    assert_eq!(
+        (lines.len(), lines[0]),
+        (6, "job,user,nodes,start,end,state")
+    );
+    // The storm is from 5 to 25 s, and the recording of seed 3 begins after 180 s.
+    assert!(lines[4].starts_with("storage-0,,\"node0"), "{text}");
+    assert_eq!(lines[4].matches("node").count(), 8);
+    assert!(
+        lines[4].ends_with("\",1767225785,1767225805,completed"),
+        "{text}"
+    );
+}
+
+#[test]
 fn adaptive_routes_avoid_a_full_cable() {
     let fabric = small();
     // Static routes take the same cable to hosts 8 and 12.

@@ -1,5 +1,5 @@
-//! Means of the values of a port for each *bin*, a time interval that is 1 s long at first. If
-//! there are too many bins, their length is doubled (2 s, 4 s, ...).
+//! Means of the values of a port for each *bin*, a time interval that is usually 1 s long at first.
+//! If there are too many bins, their length is doubled (2 s, 4 s, ...).
 
 use super::Mean;
 use crate::input::run::Measured;
@@ -12,9 +12,17 @@ const SECOND: u64 = 1_000_000_000;
 pub struct TimeBins {
     /// Bins in the order of their numbers.
     bins: Vec<(u64, TimeBin)>,
-    /// A bin is 1 s << `shift` long.
+    /// A bin is `shortest_ns` << `shift` long.
     shift: u32,
+    shortest_ns: u64,
     most: usize,
+}
+
+impl Default for TimeBins {
+    /// No bins at all.
+    fn default() -> Self {
+        Self::new(0)
+    }
 }
 
 /// Means of a port over one bin.
@@ -39,14 +47,23 @@ impl TimeBins {
         Self {
             bins: Vec::new(),
             shift: 0,
+            shortest_ns: SECOND,
             most,
+        }
+    }
+
+    /// Sets the length of the bins at first, in nanoseconds.
+    pub(super) fn of(self, shortest_ns: u64) -> Self {
+        Self {
+            shortest_ns,
+            ..self
         }
     }
 
     /// Returns the length of a bin in nanoseconds.
     pub const fn width_ns(&self) -> u64 {
         match 1_u64.checked_shl(self.shift) {
-            Some(seconds) => SECOND.saturating_mul(seconds),
+            Some(factor) => self.shortest_ns.saturating_mul(factor),
             None => u64::MAX,
         }
     }
@@ -154,7 +171,7 @@ impl TimeBins {
         }
     }
 
-    /// Widens the bins to 1 s << `shift`, unless they are wider already.
+    /// Widens the bins to the first length << `shift`, unless they are wider already.
     pub fn widen_to(&mut self, shift: u32) {
         let by = shift.saturating_sub(self.shift);
         if by == 0 {

@@ -71,7 +71,8 @@ impl fmt::Display for PortName {
 #[derive(Clone, Debug, Default)]
 pub struct Ports {
     by_key: FxHashMap<PortKey, PortSummary>,
-    most_bins: usize,
+    /// The bins of a new port.
+    bins: TimeBins,
     parts: Parts,
     fills_in: bool,
 }
@@ -236,8 +237,17 @@ impl Ports {
     /// [`PortSummary::bins`] stays empty.
     pub fn with_bins(most: usize) -> Self {
         Self {
-            most_bins: most,
+            bins: TimeBins::new(most),
             ..Self::default()
+        }
+    }
+
+    /// Makes bins of this length, in nanoseconds, instead of 1 s.
+    #[must_use]
+    pub fn with_bins_of(self, length_ns: u64) -> Self {
+        Self {
+            bins: self.bins.of(length_ns),
+            ..self
         }
     }
 
@@ -246,7 +256,7 @@ impl Ports {
     /// an archive much faster.
     pub fn for_jobs(most: usize) -> Self {
         Self {
-            most_bins: most,
+            bins: TimeBins::new(most),
             parts: Parts::Rates,
             fills_in: true,
             ..Self::default()
@@ -283,11 +293,10 @@ impl Ports {
     }
 
     fn summary(&mut self, key: PortKey, ts: u64) -> &mut PortSummary {
-        let (most_bins, fills_in) = (self.most_bins, self.fills_in);
         let summary = self
             .by_key
             .entry(key)
-            .or_insert_with(|| PortSummary::new(ts, most_bins, fills_in));
+            .or_insert_with(|| PortSummary::new(ts, self.bins.clone(), self.fills_in));
         summary.span = (summary.span.0.min(ts), summary.span.1.max(ts));
         summary
     }
@@ -313,7 +322,7 @@ pub(crate) fn with_equal_bins(
 }
 
 impl PortSummary {
-    fn new(ts: u64, most_bins: usize, fills_in: bool) -> Self {
+    fn new(ts: u64, bins: TimeBins, fills_in: bool) -> Self {
         Self {
             node: "".into(),
             kind: None,
@@ -327,7 +336,7 @@ impl PortSummary {
             span: (ts, ts),
             records: (0, 0),
             all: TimeBin::default(),
-            bins: TimeBins::new(most_bins),
+            bins,
             errors: [None; ERROR_COUNTERS.len()],
             carried: Carried::default(),
             fills_in,

@@ -22,10 +22,14 @@ use crate::devices::Devices;
 use crate::hosts::Hosts;
 use crate::ports::{PortKey, PortName, PortSummary, with_equal_bins};
 
+mod monet;
+mod regions;
 mod rows;
 mod search;
 pub mod truth;
+mod ways;
 
+pub use regions::{RegionJob, RegionRow};
 pub use rows::{TreeRow, VictimRow};
 
 /// Limits that define congestion.
@@ -41,7 +45,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             waits: 0.1,
-            full: 0.9,
+            full: 0.75,
         }
     }
 }
@@ -82,6 +86,11 @@ pub struct Tree {
     /// Blocked time of all ports of the tree, including the root, in seconds. If a port may have
     /// waited for several roots, each root gets an equal part.
     pub held_up_seconds: f64,
+    /// The part of `seconds` with each confidence.
+    pub sure_seconds: BTreeMap<Confidence, f64>,
+    /// Max number of other ports with records of the device at the end of the root's link, in an
+    /// interval. If the cause is unclear, the root is perhaps one of those without records.
+    pub ports_beyond: usize,
     /// The waiting ports.
     pub branches: BTreeMap<PortKey, Branch>,
 }
@@ -98,6 +107,18 @@ pub enum RootCause {
     Unreachable,
     /// The port waits for a switch, but no recorded port of that switch is full or waits.
     Unclear,
+}
+
+/// How surely a port is the root. `docs/congestion.md` says how often each is right.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Confidence {
+    /// The port had packets for a part of the interval only: the congestion was short.
+    Low,
+    /// The port is full but itself blocked, or it always had packets.
+    Medium,
+    /// The port is full and hardly blocked, or it waits for a host.
+    High,
 }
 
 /// A port that waited in a tree.
@@ -151,6 +172,18 @@ impl Trees {
         ports: &BTreeMap<PortKey, PortSummary>,
         devices: &Devices,
         limits: Limits,
+        each: impl FnMut(Wait),
+    ) -> Self {
+        Self::search(ports, devices, limits, None, each)
+    }
+
+    /// Finds all trees. With `gap`, a tree that is not in more than this number of intervals has
+    /// ended.
+    fn search(
+        ports: &BTreeMap<PortKey, PortSummary>,
+        devices: &Devices,
+        limits: Limits,
+        gap: Option<u64>,
         mut each: impl FnMut(Wait),
     ) -> Self {
         let peers = ports
@@ -174,9 +207,14 @@ impl Trees {
         };
         let mut trees: BTreeMap<Root, Tree> = BTreeMap::new();
         for_each_snapshot(&ports, interval_ns, devices, limits, |snapshot| {
+            if let Some(gap) = gap {
+                let until = |tree: &Tree| tree.span_ns.1 / interval_ns.max(1);
+                let ended = trees.extract_if(.., |_, tree| until(tree) + gap < snapshot.number);
+                found.trees.extend(ended.map(|(_, tree)| tree));
+            }
             found.add(snapshot, &mut trees, &mut each);
         });
-        found.trees = trees.into_values().collect();
+        found.trees.extend(trees.into_values());
         // The sort is stable, so trees of equal weight stay in the order of their GUIDs.
         found
             .trees
@@ -200,7 +238,8 @@ impl Trees {
                 .entry((*root, *cause))
                 .or_insert_with(|| Tree::new(*root, *cause));
             tree.extend(snapshot.number, self.interval_ns);
-            tree.add(&snapshot.load(*root));
+            tree.add(&snapshot.load(*root), snapshot.confidence((*root, *cause)));
+            tree.ports_beyond = tree.ports_beyond.max(snapshot.ports_beyond(*root));
             waiting
                 .iter()
                 .for_each(|waiting| tree.add_branch(waiting, &snapshot.load(waiting.port)));
@@ -306,6 +345,8 @@ impl Tree {
             used_peak: 0.0,
             blocked_seconds: 0.0,
             held_up_seconds: 0.0,
+            sure_seconds: BTreeMap::new(),
+            ports_beyond: 0,
             branches: BTreeMap::new(),
         }
     }
@@ -319,9 +360,19 @@ impl Tree {
         );
     }
 
+    /// Returns how surely the port is the root: the confidence of the longest time. `None` if
+    /// nobody measured how often such roots are right.
+    pub fn confidence(&self) -> Option<Confidence> {
+        let longest = self.sure_seconds.iter().max_by(|a, b| a.1.total_cmp(b.1));
+        longest.map(|(confidence, _)| *confidence)
+    }
+
     /// Adds an interval of the root.
-    fn add(&mut self, root: &PortLoad) {
+    fn add(&mut self, root: &PortLoad, confidence: Option<Confidence>) {
         self.seconds += root.seconds;
+        if let Some(confidence) = confidence {
+            *self.sure_seconds.entry(confidence).or_default() += root.seconds;
+        }
         self.used_seconds += root.used * root.seconds;
         self.used_peak = self.used_peak.max(root.used);
         self.blocked_seconds += root.blocked * root.seconds;

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Branch, RootCause, Tree, Trees};
+use super::{Branch, Confidence, RootCause, Tree, Trees};
 use crate::ports::{PortKey, PortName};
 use crate::rows::Row;
 
@@ -17,6 +17,11 @@ pub struct TreeRow {
     pub link: String,
     /// Cause of the tree.
     pub why: RootCause,
+    /// How surely the port is the root; null if nobody measured how often such roots are right.
+    pub confidence: Option<Confidence>,
+    /// Max number of other ports with records of the device at the end of the root's link. If the
+    /// cause is unclear, the root is perhaps one of those without records.
+    pub ports_beyond: usize,
     /// Start of the first interval of the tree, in nanoseconds since 1970.
     pub since_ns: u64,
     /// End of the last interval of the tree, in nanoseconds since 1970.
@@ -50,6 +55,8 @@ impl Row for TreeRow {
         "to_node",
         "link",
         "why",
+        "confidence",
+        "ports_beyond",
         "since_ns",
         "until_ns",
         "seconds",
@@ -105,7 +112,7 @@ impl Trees {
         self.trees.iter().map(|tree| self.row(tree)).collect()
     }
 
-    fn row(&self, tree: &Tree) -> TreeRow {
+    pub(super) fn row(&self, tree: &Tree) -> TreeRow {
         let victim = |(key, branch): (&PortKey, &Branch)| VictimRow {
             port: self.name(*key),
             to: self.peer(*key),
@@ -126,6 +133,8 @@ impl Trees {
                 .get(&tree.root)
                 .map_or_else(String::new, |label| label.link.to_string()),
             why: tree.cause,
+            confidence: tree.confidence(),
+            ports_beyond: tree.ports_beyond,
             since_ns: tree.span_ns.0,
             until_ns: tree.span_ns.1,
             seconds: tree.seconds,

@@ -4,13 +4,36 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use ibnet_record::types::{Guid, NodeKind, PortNum};
 
-use super::{Limits, RootCause};
+use super::{Confidence, Limits, RootCause};
 use crate::devices::Devices;
 use crate::ports::bins::TimeBin;
 use crate::ports::{PortKey, PortSummary};
 use crate::record::Interval;
 
 pub(super) type Root = (PortKey, RootCause);
+
+// The rules for roots. `docs/congestion.md` says how they were found, and how often they are right.
+
+/// A port that was blocked for more than this share of an interval can pass congestion on.
+const PASSES: f64 = 0.02;
+/// If a port at the next switch uses its link by more than this above that of a port, the
+/// congestion of the port begins further on.
+const MORE: f64 = 0.05;
+/// A port that sent or was blocked for more than this share of an interval always had packets.
+const NEVER_IDLE: f64 = 0.99;
+/// A port was blocked by another one only if the other one sent or was blocked for at least this
+/// part of that time.
+const COVERS: f64 = 0.8;
+/// A full port that was blocked for more than this share of an interval is a root less surely.
+const HARDLY_BLOCKED: f64 = 0.05;
+/// Congestion that is shorter than the interval is followed on to a port that used its link by at
+/// most this less than the one before it.
+const LESS: f64 = 0.08;
+/// It has a root if the blocked shares of the ports that lead to it have at least this sum, or
+/// the root used more than the second share of its data rate.
+const SHORT: (f64, f64) = (0.4, 0.5);
+/// More links than a path in a fat tree has.
+const LONGEST_PATH: usize = 8;
 
 /// The loads of all ports in one interval, and the roots in it.
 #[derive(Debug)]
@@ -19,8 +42,9 @@ pub(super) struct Snapshot {
     pub(super) number: u64,
     limits: Limits,
     loads: BTreeMap<PortKey, PortLoad>,
-    /// The waiting ports by the device at the other end of their links.
-    waiting: BTreeMap<Guid, Vec<PortKey>>,
+    /// The ports that can pass congestion on, by the device at the other end of their links. The
+    /// waiting ports are some of them.
+    held: BTreeMap<Guid, Vec<PortKey>>,
     /// Roots with the ports that wait for them.
     pub(super) roots: BTreeMap<Root, Vec<Waiting>>,
     /// The possible roots of each waiting port.
@@ -57,9 +81,9 @@ pub(super) struct PortLoad {
 }
 
 impl Snapshot {
-    /// Finds the roots that an interval shows by itself: full ports, ports that wait for a host,
-    /// and ports that wait for a device that does not answer. A port without records can also be
-    /// a root, because it sent what its peer received.
+    /// Finds the roots that an interval shows by itself: ports for which others wait, ports that
+    /// wait for a host, and ports that wait for a device that does not answer. A port without
+    /// records can also be a root, because it sent what its peer received.
     ///
     /// The interval is given by its number and its length in nanoseconds.
     pub(super) fn of(
@@ -79,15 +103,16 @@ impl Snapshot {
             .filter_map(|(key, load)| Some((load.peer, load.of_peer(*key)?)))
             .collect();
         loads.extend(without_records);
-        let mut waiting: BTreeMap<Guid, Vec<PortKey>> = BTreeMap::new();
-        for (key, load) in loads.iter().filter(|(_, load)| load.blocked > limits.waits) {
-            waiting.entry(load.peer.0).or_default().push(*key);
+        let mut held: BTreeMap<Guid, Vec<PortKey>> = BTreeMap::new();
+        let passes = PASSES.min(limits.waits);
+        for (key, load) in loads.iter().filter(|(_, load)| load.blocked > passes) {
+            held.entry(load.peer.0).or_default().push(*key);
         }
         let mut found = Self {
             number,
             limits,
             loads,
-            waiting,
+            held,
             roots: BTreeMap::new(),
             explained: BTreeMap::new(),
         };
@@ -104,17 +129,19 @@ impl Snapshot {
             away.is_some() && found.of_device(guid).all(|(_, load)| !load.is_recorded)
         };
         let away: BTreeSet<Guid> = found
-            .waiting
+            .held
             .keys()
             .copied()
             .filter(|guid| is_away(*guid))
             .collect();
-        let roots: Vec<Root> = found
-            .loads
-            .iter()
-            .filter_map(|(key, load)| Some((*key, found.cause(key, load, &away)?)))
-            .collect();
+        let slow = found.loads.iter().filter(|(_, load)| {
+            found.waits(load) && load.leads_to_host && !away.contains(&load.peer.0)
+        });
+        let slow = slow.map(|(key, _)| (*key, RootCause::SlowHost));
+        let full = found.held.keys().flat_map(|guid| found.full_ports(*guid));
+        let roots: Vec<Root> = slow.chain(full.map(|key| (key, RootCause::Full))).collect();
         roots.into_iter().for_each(|root| found.grow(root));
+        found.add_short();
         let silent: Vec<PortKey> = found
             .open()
             .filter(|key| away.contains(&found.loads[key].peer.0))
@@ -125,51 +152,102 @@ impl Snapshot {
         found
     }
 
-    /// Returns why a port is a root, if it is: it is full and others wait for it, or it waits for
-    /// a host that answers. `away` has the devices that do not answer.
-    fn cause(&self, key: &PortKey, load: &PortLoad, away: &BTreeSet<Guid>) -> Option<RootCause> {
-        // A full port is a root only if another port waits for it.
-        let has_victim = || {
-            self.waiting
-                .get(&key.0)
-                .is_some_and(|waiting| waiting.iter().any(|one| self.loads[one].peer != *key))
-        };
-        match load {
-            load if self.waits(load) => {
-                (load.leads_to_host && !away.contains(&load.peer.0)).then_some(RootCause::SlowHost)
+    /// Returns the ports of a device for which others wait, without those that wait for a host.
+    fn full_ports(&self, guid: Guid) -> impl Iterator<Item = PortKey> {
+        let of_device = self.of_device(guid);
+        of_device.filter_map(|(key, load)| {
+            let is_slow = self.waits(load) && load.leads_to_host;
+            (!is_slow && self.full(key, load).is_some()).then_some(*key)
+        })
+    }
+
+    /// Returns how surely others wait for a port because more packets come than it can send.
+    fn full(&self, key: &PortKey, load: &PortLoad) -> Option<Confidence> {
+        let mut held = self.held.get(&key.0).into_iter().flatten();
+        if !self.is_full(load) || !held.any(|held| self.loads[held].can_wait_for(*key)) {
+            return None;
+        }
+        let further = self.of_device(load.peer.0);
+        let further = further.filter(|(other, _)| **other != load.peer);
+        let further = further.map(|(_, load)| load.used).fold(0.0, f64::max);
+        let is_last = further <= load.used + MORE;
+        if is_last && load.blocked <= HARDLY_BLOCKED {
+            return Some(Confidence::High);
+        }
+        (is_last || load.active() > NEVER_IDLE).then_some(Confidence::Medium)
+    }
+
+    /// Adds the roots of congestion that is shorter than the interval, where no port is full on
+    /// average: follows each waiting port without a root over the busiest ports.
+    fn add_short(&mut self) {
+        let mut ends: BTreeMap<PortKey, f64> = BTreeMap::new();
+        let mut passed = Vec::new();
+        for key in self.open() {
+            let path = self.busiest_path(&self.loads[&key]);
+            // An end that waits itself is not the root.
+            if let Some(end) = path.last().filter(|end| !self.waits(&self.loads[end])) {
+                *ends.entry(*end).or_default() += self.loads[&key].blocked;
+                passed.extend(path);
             }
-            load if self.is_full(load) && has_victim() => Some(RootCause::Full),
-            _ => None,
+        }
+        for key in passed {
+            let held = self.held.entry(self.loads[&key].peer.0).or_default();
+            if !held.contains(&key) {
+                held.push(key);
+            }
+        }
+        ends.retain(|key, blocked| *blocked >= SHORT.0 || self.loads[key].used > SHORT.1);
+        ends.into_keys()
+            .for_each(|key| self.grow((key, RootCause::Full)));
+    }
+
+    /// Returns the busiest port of the switch at the other end of a waiting port's link, the
+    /// busiest one after that, and so on, for as long as they use their links alike.
+    fn busiest_path(&self, waiting: &PortLoad) -> Vec<PortKey> {
+        let mut path: Vec<PortKey> = Vec::new();
+        let mut at = waiting;
+        while path.len() < LONGEST_PATH {
+            let others = self.of_device(at.peer.0);
+            let others = others.filter(|(key, _)| at.can_wait_for(**key));
+            let busiest = others.max_by(|(_, a), (_, b)| a.active().total_cmp(&b.active()));
+            let Some((key, next)) = busiest else { break };
+            let goes_on = if path.is_empty() {
+                next.covers(waiting)
+            } else {
+                next.used >= at.used - LESS
+            };
+            if !goes_on {
+                break;
+            }
+            path.push(*key);
+            at = next;
+        }
+        path
+    }
+
+    /// Returns how surely a port is a root; `None` if nobody measured how often such roots are
+    /// right.
+    pub(super) fn confidence(&self, (key, cause): Root) -> Option<Confidence> {
+        match cause {
+            RootCause::Full => self.full(&key, &self.loads[&key]).or(Some(Confidence::Low)),
+            RootCause::SlowHost => Some(Confidence::High),
+            RootCause::Unreachable | RootCause::Unclear => None,
         }
     }
 
-    /// Adds the roots that are known only from the intervals before and after, and the roots of
+    /// Adds the devices that do not answer in the interval before or after, and the roots of
     /// unknown cause.
-    ///
-    /// If congestion begins or ends within the interval, its root is not full on average. A root
-    /// that a waiting port has in the interval before or after is then accepted here too,
-    /// provided that it was used for at least as long as the port waited.
     pub(super) fn complete(&mut self, neighbours: [Option<&Explained>; 2]) {
-        // A device that does not answer is the cause only if no other root explains the waiting
-        // port.
-        let silent: Vec<Root> = self
-            .roots
-            .keys()
-            .copied()
-            .filter(|(_, cause)| *cause == RootCause::Unreachable)
-            .collect();
-        self.roots.retain(|root, _| !silent.contains(root));
-        self.explained
-            .values_mut()
-            .for_each(|roots| roots.retain(|root| !silent.contains(root)));
-        self.explained.retain(|_, roots| !roots.is_empty());
-        self.grow_from(neighbours, |cause| cause != RootCause::Unreachable);
-        let silent: Vec<Root> = silent
-            .into_iter()
-            .filter(|(key, _)| !self.explained.contains_key(key))
-            .collect();
+        let mut silent: BTreeSet<Root> = BTreeSet::new();
+        for key in self.open() {
+            let roots = neighbours.iter().flatten();
+            let roots = roots.filter_map(|explained| explained.get(&key)).flatten();
+            silent.extend(roots.filter(|(root, cause)| {
+                *cause == RootCause::Unreachable
+                    && self.loads.get(root).is_some_and(|root| self.waits(root))
+            }));
+        }
         silent.into_iter().for_each(|root| self.grow(root));
-        self.grow_from(neighbours, |cause| cause == RootCause::Unreachable);
         // A waiting port that still has no root becomes a root of unknown cause, unless another
         // port of its peer's device waits or is full.
         let is_busy = |peer: PortKey| {
@@ -184,51 +262,16 @@ impl Snapshot {
             .for_each(|key| self.grow((key, RootCause::Unclear)));
     }
 
-    /// Adds those roots of certain causes that ports without a root have in the intervals before
-    /// and after.
-    fn grow_from(
-        &mut self,
-        neighbours: [Option<&Explained>; 2],
-        is_wanted: impl Fn(RootCause) -> bool,
-    ) {
-        let mut possible: BTreeSet<Root> = BTreeSet::new();
-        for key in self.open() {
-            let roots = neighbours
-                .iter()
-                .flatten()
-                .filter_map(|explained| explained.get(&key))
-                .flatten();
-            possible.extend(
-                roots.filter(|root| {
-                    is_wanted(root.1) && self.is_possible(**root, &self.loads[&key])
-                }),
-            );
-        }
-        // The roots of this interval already have all ports that they explain.
-        possible.retain(|root| !self.roots.contains_key(root));
-        possible.into_iter().for_each(|root| self.grow(root));
-    }
-
-    /// Returns whether the root of another interval can explain a port that waits in this one.
-    fn is_possible(&self, (root, cause): Root, victim: &PortLoad) -> bool {
-        self.loads.get(&root).is_some_and(|root| match cause {
-            RootCause::Full => !self.waits(root) && root.used > self.limits.full * victim.blocked,
-            _ => self.waits(root),
-        })
-    }
-
     /// Returns the waiting ports without a root.
     pub(super) fn open(&self) -> impl Iterator<Item = PortKey> {
-        self.waiting
-            .values()
-            .flatten()
-            .copied()
+        self.waiting()
             .filter(|key| !self.explained.contains_key(key))
     }
 
     /// Returns the waiting ports.
     pub(super) fn waiting(&self) -> impl Iterator<Item = PortKey> {
-        self.waiting.values().flatten().copied()
+        let held = self.held.values().flatten().copied();
+        held.filter(|key| self.waits(&self.loads[key]))
     }
 
     /// Returns the loads of all ports.
@@ -238,12 +281,21 @@ impl Snapshot {
 
     /// Returns whether any port waits.
     pub(super) fn is_congested(&self) -> bool {
-        !self.waiting.is_empty()
+        self.waiting().next().is_some()
     }
 
     /// Returns the load of a port that is a root or waits.
     pub(super) fn load(&self, key: PortKey) -> PortLoad {
         self.loads[&key]
+    }
+
+    /// Returns the number of ports with records of the device at the other end of a port's link,
+    /// without the one at this end.
+    pub(super) fn ports_beyond(&self, key: PortKey) -> usize {
+        let peer = self.loads[&key].peer;
+        let beyond = self.of_device(peer.0);
+        let recorded = beyond.filter(|(key, load)| **key != peer && load.is_recorded);
+        recorded.count()
     }
 
     /// Returns the time that the records cover in this interval, in seconds.
@@ -259,7 +311,7 @@ impl Snapshot {
     }
 
     fn is_full(&self, load: &PortLoad) -> bool {
-        load.used > self.limits.full && !self.waits(load)
+        load.used > self.limits.full
     }
 
     fn of_device(&self, guid: Guid) -> impl Iterator<Item = (&PortKey, &PortLoad)> {
@@ -267,16 +319,17 @@ impl Snapshot {
             .range((guid, PortNum(0))..=(guid, PortNum(u8::MAX)))
     }
 
-    /// Finds the ports that wait for a root.
+    /// Finds the ports that wait for a root. A port for which none waits is no root, unless it
+    /// waits itself.
     fn grow(&mut self, root: Root) {
-        let mut found = Vec::new();
+        let mut found: Vec<Waiting> = Vec::new();
         let mut queue = VecDeque::from([(root.0, 0)]);
         let mut reached = BTreeSet::from([root.0]);
         while let Some((next, depth)) = queue.pop_front() {
-            self.explained.entry(next).or_default().push(root);
-            for key in self.waiting.get(&next.0).into_iter().flatten() {
-                // No packet leaves a switch through the port at which it arrived.
-                if self.loads[key].peer != next && reached.insert(*key) {
+            for key in self.held.get(&next.0).into_iter().flatten() {
+                let held = &self.loads[key];
+                if held.can_wait_for(next) && self.loads[&next].covers(held) && reached.insert(*key)
+                {
                     found.push(Waiting {
                         port: *key,
                         next,
@@ -286,11 +339,43 @@ impl Snapshot {
                 }
             }
         }
+        // Those that hardly wait are kept where they are on the path of one that waits. A port
+        // stands behind the one for which it waits.
+        let mut kept: BTreeSet<PortKey> = BTreeSet::new();
+        for waiting in found.iter().rev() {
+            if kept.contains(&waiting.port) || self.waits(&self.loads[&waiting.port]) {
+                kept.extend([waiting.port, waiting.next]);
+            }
+        }
+        if kept.is_empty() && !self.waits(&self.loads[&root.0]) {
+            return;
+        }
+        found.retain(|waiting| kept.contains(&waiting.port));
+        let ports = found.iter().map(|waiting| waiting.port);
+        for port in ports.chain([root.0]) {
+            self.explained.entry(port).or_default().push(root);
+        }
         self.roots.insert(root, found);
     }
 }
 
 impl PortLoad {
+    /// Returns the share of the time in which the port sent or was blocked.
+    fn active(&self) -> f64 {
+        self.used + self.blocked
+    }
+
+    /// Returns whether packets of this port can leave the device at its end through this one. A
+    /// host forwards no packets, and none leaves a switch through the port at which it arrived.
+    fn can_wait_for(&self, next: PortKey) -> bool {
+        !self.leads_to_host && self.peer != next
+    }
+
+    /// Returns whether the port had packets for as long as another one that waited for it.
+    fn covers(&self, other: &Self) -> bool {
+        self.active() >= COVERS * other.blocked
+    }
+
     fn of(
         port: &PortSummary,
         ports: &BTreeMap<PortKey, PortSummary>,

@@ -2,7 +2,9 @@ use ibnet_record::types::{Guid, PortNum};
 
 use super::*;
 use crate::fixtures::{CORE, LEAF, SERVER, fold, incast_lines, link, port};
+use crate::job::run::JobRun;
 use crate::ports::Ports;
+use crate::routes::Routes;
 
 fn trees(lines: &[String]) -> Trees {
     let (ports, devices) = fold((Ports::with_bins(64), Devices::default()), lines);
@@ -171,18 +173,17 @@ fn root_of_the_interval_before_counts_once() {
 }
 
 #[test]
-fn burst_without_a_full_interval_has_no_known_root() {
+fn burst_without_a_full_interval_has_a_root_of_low_confidence() {
     let found = trees(&partial_incast(
         &[0.0, 0.6, 0.3, 0.0].map(|share| (share, share)),
     ));
-    assert!(
-        !found.trees.is_empty()
-            && found
-                .trees
-                .iter()
-                .all(|tree| tree.cause == RootCause::Unclear),
-        "{:?}",
-        found.trees
+    assert_eq!(
+        found
+            .trees
+            .iter()
+            .map(|tree| (tree.root, tree.cause, tree.confidence()))
+            .collect::<Vec<_>>(),
+        [(key(CORE, 2), RootCause::Full, Some(Confidence::Low))]
     );
 }
 
@@ -416,11 +417,11 @@ fn row_has_the_root_and_its_victims() {
 }
 
 /// Compares [`incast_lines`], which have a root in the seconds 0 and 1, with a truth.
-fn compared(truth: &[serde_json::Value]) -> Vec<truth::ScoreRow> {
+fn compared(truth: &[serde_json::Value], runs: &[JobRun]) -> Vec<truth::ScoreRow> {
     let (ports, devices) = fold((Ports::with_bins(64), Devices::default()), &incast_lines());
     let text: String = truth.iter().map(|line| format!("{line}\n")).collect();
     let truth = truth::read(text.as_bytes(), "x.truth.jsonl").expect("a truth");
-    truth::compare(&truth, &ports.finish(), &devices, Limits::default()).expect("seconds")
+    truth::compare(&truth, &ports.finish(), &devices, Limits::default(), runs).expect("seconds")
 }
 
 fn second(second: u64, roots: &[PortKey], waiting: &[PortKey]) -> serde_json::Value {
@@ -434,14 +435,17 @@ fn second(second: u64, roots: &[PortKey], waiting: &[PortKey]) -> serde_json::Va
 #[test]
 fn roots_are_compared_with_the_truth_by_port_and_second() {
     let (root, up, host) = (key(CORE, 2), key(LEAF, 9), key(0x101, 1));
-    let rows = compared(&[
-        second(0, &[root], &[up, host, key(0x102, 1)]),
-        // One root and no port that waits are not found, and one port does not wait in truth.
-        second(1, &[root, up], &[up, host]),
-        // A second without records.
-        second(5, &[root], &[up]),
-        second(7, &[], &[]),
-    ]);
+    let rows = compared(
+        &[
+            second(0, &[root], &[up, host, key(0x102, 1)]),
+            // One root and no port that waits are not found, and one port does not wait in truth.
+            second(1, &[root, up], &[up, host]),
+            // A second without records.
+            second(5, &[root], &[up]),
+            second(7, &[], &[]),
+        ],
+        &[],
+    );
     let row = &rows[0];
     assert_eq!(
         (row.method, row.true_roots, row.found, row.false_roots),
@@ -458,14 +462,112 @@ fn roots_are_compared_with_the_truth_by_port_and_second() {
     );
     // A host waits longest, and is no root.
     assert_eq!(
-        (rows[2].found, rows[2].false_roots, rows[2].jaccard),
+        (rows[5].found, rows[5].false_roots, rows[5].jaccard),
         (0, 2, None)
     );
 }
 
 #[test]
+fn begin_and_end_of_a_root_are_compared_with_the_truth() {
+    let roots = [key(CORE, 2)];
+    let truth = |seconds: &[u64]| -> Vec<_> {
+        let is_root = |number| usize::from(seconds.contains(&number));
+        (0..4)
+            .map(|number| second(number, &roots[..is_root(number)], &[]))
+            .collect()
+    };
+    let errors = |seconds: &[u64]| {
+        let row = &compared(&truth(seconds), &[])[0];
+        (
+            row.begin_error_median,
+            row.begin_error_p95,
+            row.end_error_median,
+            row.end_error_p95,
+        )
+    };
+    assert_eq!(errors(&[0, 1]), (Some(0), Some(0), Some(0), Some(0)));
+    // Found from 0 to 1.
+    assert_eq!(errors(&[1, 2, 3]), (Some(1), Some(1), Some(2), Some(2)));
+    // No second in common.
+    assert_eq!(errors(&[3]), (None, None, None, None));
+}
+
+#[test]
+fn jobs_that_cause_and_suffer_are_compared_with_the_truth() {
+    const SECOND: u64 = 1_000_000_000;
+    let run = |id, nodes| JobRun::new(id, nodes, Some(0), Some(4 * SECOND)).expect("a job");
+    let runs = [run("storm", "n"), run("idle", "far")];
+    let labels = |number: u64, causes: bool, slowdown: f64| {
+        let mut labels = second(number, &[key(CORE, 2)], &[]);
+        labels["jobs"] = serde_json::json!([
+            {"name": "storm", "slowdown": 1.0, "causes": causes, "victim": false},
+            {"name": "idle", "slowdown": slowdown, "causes": false, "victim": slowdown > 1.25},
+            {"name": "unknown", "slowdown": 9.0, "causes": true, "victim": false},
+        ]);
+        labels
+    };
+    // The hosts of the storm wait for the root, and send to it; the idle job waits for nobody.
+    let row = &compared(&[labels(0, true, 1.0), labels(1, false, 2.0)], &runs)[0];
+    assert_eq!(
+        (row.cause_precision, row.cause_recall),
+        (Some(0.5), Some(1.0))
+    );
+    assert_eq!((row.victim_precision, row.victim_recall), (None, Some(0.0)));
+    assert_eq!(compared(&[labels(0, true, 1.0)], &[])[0].cause_recall, None);
+}
+
+/// Two bursts of a tenth of a second in each second.
+#[test]
+fn short_intervals_find_roots_that_a_second_hides() {
+    let idle = (0.0, 0.0);
+    let of_slot = |slot: u64| {
+        let burst = |load| {
+            if slot.is_multiple_of(5) {
+                load
+            } else {
+                (0.1, 0.0)
+            }
+        };
+        let host = link(
+            slot,
+            (0x101, 1, "n1"),
+            (LEAF, 1, "leaf"),
+            burst((0.2, 0.7)),
+            idle,
+        );
+        let root = link(
+            slot,
+            (LEAF, 2, "leaf"),
+            (SERVER, 1, "oss1"),
+            burst((1.0, 0.0)),
+            idle,
+        );
+        [host, root].concat()
+    };
+    let lines: Vec<String> = (1..=30).flat_map(of_slot).collect();
+    let tenths = lines.iter().map(|line| {
+        let mut line: serde_json::Value = serde_json::from_str(line).expect("a record");
+        line["ts"] = (line["slot"].as_u64().expect("a slot") * 100_000_000).into();
+        line["dt_ns"] = 100_000_000.into();
+        line.to_string()
+    });
+    let lines: Vec<String> = tenths.collect();
+    let labels = second(1, &[key(LEAF, 2)], &[key(0x101, 1)]).to_string();
+    let truth = truth::read(labels.as_bytes(), "x.truth.jsonl").expect("a truth");
+    let found = |length_ns| {
+        let ports = Ports::with_bins(64).with_bins_of(length_ns);
+        let (ports, devices) = fold((ports, Devices::default()), &lines);
+        let limits = Limits::default();
+        let rows = truth::compare(&truth, &ports.finish(), &devices, limits, &[]).expect("seconds");
+        (rows[0].found, rows[0].jaccard)
+    };
+    assert_eq!(found(1_000_000_000).0, 0);
+    assert_eq!(found(100_000_000), (1, Some(1.0)));
+}
+
+#[test]
 fn root_in_a_quiet_second_is_false() {
-    let rows = compared(&[second(0, &[], &[]), second(1, &[], &[])]);
+    let rows = compared(&[second(0, &[], &[]), second(1, &[], &[])], &[]);
     let row = &rows[0];
     assert_eq!((row.false_roots, row.false_in_quiet), (2, 2));
     assert_eq!(
@@ -482,6 +584,185 @@ fn truth_that_cannot_be_compared_is_refused() {
     // The records of so long a time are in bins of two seconds.
     let lines = partial_incast(&[(0.5, 1.0); 100]);
     let (ports, devices) = fold((Ports::with_bins(64), Devices::default()), &lines);
-    let error = truth::compare(&[], &ports.finish(), &devices, Limits::default()).unwrap_err();
+    let error = truth::compare(&[], &ports.finish(), &devices, Limits::default(), &[]).unwrap_err();
     assert!(error.to_string().contains("parts of 2 s"), "{error}");
+}
+
+/// Two incasts onto one port with a pause between them.
+#[test]
+fn tree_that_ended_and_begins_again_is_another_region() {
+    const SECOND: u64 = 1_000_000_000;
+    let shares = [1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0].map(|share| (share, share));
+    let (ports, devices) = fold(
+        (Ports::with_bins(64), Devices::default()),
+        &partial_incast(&shares),
+    );
+    let ports = ports.finish();
+    let run = |id: &str, hosts: &str, (from, to): (u64, u64)| {
+        JobRun::new(id, hosts, Some(from), Some(to)).expect("a host list")
+    };
+    let runs = [
+        run("7", "n", (0, 4 * SECOND)),
+        run("8", "m", (0, 9 * SECOND)),
+    ];
+    let regions = Trees::find_regions(&ports, &devices, Limits::default()).regions(&runs, None);
+    let found: Vec<_> = regions
+        .iter()
+        .map(|row| {
+            let jobs: Vec<_> = row.jobs.iter().map(|job| (&*job.job, job.causes)).collect();
+            let seconds = (row.until_ns - row.since_ns) / SECOND;
+            (&*row.region, seconds, row.host_ports, jobs)
+        })
+        .collect();
+    // Job 7 had ended when the second one began; job 8 has other hosts.
+    assert_eq!(
+        found,
+        [
+            ("core/2@0", 2, 2, vec![("7", true)]),
+            ("core/2@6", 1, 2, vec![])
+        ]
+    );
+    assert_eq!(
+        Trees::find(&ports, &devices, Limits::default()).trees.len(),
+        1
+    );
+}
+
+/// In an incast that does not change, the ports on the way always have packets. Only the port to
+/// the server is a root.
+#[test]
+fn port_that_passes_congestion_on_is_no_root_although_it_always_has_packets() {
+    let idle = (0.0, 0.0);
+    let host = |port: u8| (0x100 + u64::from(port), 1, "n");
+    let mut lines = Vec::new();
+    for port in 1..=4 {
+        let blocked = (0.17, 0.83);
+        lines.extend(link(1, host(port), (LEAF, port, "leaf"), blocked, idle));
+    }
+    let up = (0.7, 0.3);
+    lines.extend(link(1, (LEAF, 9, "leaf"), (CORE, 1, "core"), up, idle));
+    let other = (0.3, 0.7);
+    lines.extend(link(1, (0x201, 1, "m"), (CORE, 3, "core"), other, idle));
+    let server = (SERVER, 1, "oss1");
+    lines.extend(link(1, (CORE, 2, "core"), server, (1.0, 0.0), idle));
+    let found = trees(&lines);
+    let roots: Vec<_> = found
+        .trees
+        .iter()
+        .map(|tree| (tree.root, tree.confidence()))
+        .collect();
+    assert_eq!(roots, [(key(CORE, 2), Some(Confidence::High))]);
+}
+
+/// Two links in series are nearly full: the root is the second one, if it carries more.
+#[test]
+fn root_is_followed_to_the_link_that_carries_more() {
+    let idle = (0.0, 0.0);
+    let roots_with = |core: f64| {
+        let server = (SERVER, 1, "oss1");
+        let mut lines = link(1, (0x101, 1, "n"), (LEAF, 1, "leaf"), (0.2, 0.6), idle).to_vec();
+        let up = (0.85, 0.06);
+        lines.extend(link(1, (LEAF, 9, "leaf"), (CORE, 1, "core"), up, idle));
+        lines.extend(link(1, (CORE, 2, "core"), server, (core, 0.0), idle));
+        let found = trees(&lines);
+        let root = |tree: &Tree| (tree.root, tree.confidence());
+        found.trees.iter().map(root).collect::<Vec<_>>()
+    };
+    assert_eq!(roots_with(0.97), [(key(CORE, 2), Some(Confidence::High))]);
+    // Both: the first one is full itself.
+    let (leaf, core) = (
+        (key(LEAF, 9), Some(Confidence::Medium)),
+        (key(CORE, 2), Some(Confidence::High)),
+    );
+    let mut found = roots_with(0.88);
+    found.sort_unstable();
+    assert_eq!(found, [leaf, core]);
+}
+
+/// A host with two ports does not forward packets from one to the other.
+#[test]
+fn host_is_no_switch() {
+    let idle = (0.0, 0.0);
+    let mut lines = link(1, (LEAF, 2, "leaf"), (SERVER, 1, "oss1"), (0.2, 0.7), idle).to_vec();
+    lines.extend(link(
+        1,
+        (SERVER, 2, "oss1"),
+        (LEAF, 3, "leaf"),
+        (0.95, 0.0),
+        idle,
+    ));
+    lines.extend(link(
+        1,
+        (0x101, 1, "n1"),
+        (LEAF, 1, "leaf"),
+        (0.2, 0.6),
+        idle,
+    ));
+    let found = trees(&lines);
+    let roots: Vec<_> = found
+        .trees
+        .iter()
+        .map(|tree| (tree.root, tree.cause))
+        .collect();
+    assert_eq!(roots, [(key(LEAF, 2), RootCause::SlowHost)]);
+}
+
+/// Two spine switches lead to the server's leaf switch. The routes take one of them only.
+#[test]
+fn root_that_the_routes_overload_has_other_ways() {
+    const LEAF2: u64 = 5;
+    let idle = (0.0, 0.0);
+    let mut lines = Vec::new();
+    for host in 1..=2 {
+        lines.extend(link(
+            1,
+            (0x100 + host, 1, "n"),
+            (LEAF, host as u8, "leaf"),
+            (0.5, 0.5),
+            idle,
+        ));
+    }
+    for (spine, name, used) in [(3, "spine3", 0.98), (4, "spine4", 0.1)] {
+        let up = (LEAF, spine as u8, "leaf");
+        lines.extend(link(1, up, (spine, 1, name), (used, 0.0), idle));
+        let down = (LEAF2, spine as u8, "leaf2");
+        lines.extend(link(1, (spine, 2, name), down, (used, 0.0), idle));
+    }
+    lines.extend(link(
+        1,
+        (LEAF2, 1, "leaf2"),
+        (SERVER, 1, "oss1"),
+        (0.5, 0.0),
+        idle,
+    ));
+    let (ports, devices) = fold((Ports::with_bins(64), Devices::default()), &lines);
+    let ports = ports.finish();
+    let table = |switch: u64, port: u8| {
+        format!(
+            "Unicast lids of switch Lid 1 guid {} (s):\n0x0009 {port}\n",
+            Guid(switch)
+        )
+    };
+    // LID 8 is another host of the second leaf switch, which the routes lead over the other spine.
+    let text = [
+        table(LEAF, 3) + "0x0008 4\n",
+        table(3, 2),
+        table(4, 2),
+        table(LEAF2, 1),
+    ]
+    .concat();
+    let routes = Routes::parse(&text, "routes").expect("routes");
+    let found = Trees::find_regions(&ports, &devices, Limits::default());
+    let rows = found.regions(&[], Some((&routes, &ports)));
+    let ways: Vec<_> = rows
+        .iter()
+        .map(|row| {
+            (
+                row.root.to_string(),
+                row.other_ways,
+                row.other_ways_utilization,
+            )
+        })
+        .collect();
+    assert_eq!(ways, [("leaf port 3".to_owned(), Some(1), Some(0.1))]);
 }

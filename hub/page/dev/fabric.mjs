@@ -256,6 +256,8 @@ export class Fabric {
         to: this.name(this.ports[this.root].peer),
         link: "4xEDR",
         why: "full",
+        confidence: "high",
+        ports_beyond: 0,
         since_ns: (slot - active) * INTERVAL,
         until_ns: slot * INTERVAL,
         seconds: active,

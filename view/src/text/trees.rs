@@ -2,8 +2,8 @@
 
 use std::fmt::{self, Write};
 
-use ibnet_analysis::ports::PortKey;
-use ibnet_analysis::trees::{Branch, RootCause, Tree, TreeRow, Trees};
+use ibnet_analysis::ports::{PortKey, PortName};
+use ibnet_analysis::trees::{Branch, Confidence, RootCause, Tree, TreeRow, Trees};
 use ibnet_record::types::Printable;
 
 use super::{count, percent, table};
@@ -75,7 +75,7 @@ fn write_tree(
         "\nTree {number}: root {}",
         with_peer(found, tree.root)
     )?;
-    let cause = cause(row);
+    let cause = cause((row.why, row.confidence, row.ports_beyond), row.to.as_ref());
     let (link, blocked) = (Printable(&row.link), percent(Some(row.blocked)));
     let (used, peak) = (
         percent(Some(row.xmit_utilization)),
@@ -110,26 +110,33 @@ fn write_tree(
 }
 
 /// Returns the cause of a tree as a sentence.
-fn cause(row: &TreeRow) -> String {
-    let text = match row.why {
-        RootCause::Full => "cause: more traffic than the link carries",
-        RootCause::SlowHost => "cause: the host takes its packets too slowly",
-        RootCause::Unreachable => {
-            let device = row
-                .to
-                .as_ref()
-                .map(|to| to.node.trim())
-                .filter(|node| !node.is_empty());
-            return match device {
-                Some(node) => format!("cause: {} does not answer", Printable(node)),
-                None => "cause: the device at the other end does not answer".to_owned(),
-            };
+pub(super) fn cause(
+    (why, confidence, ports_beyond): (RootCause, Option<Confidence>, usize),
+    to: Option<&PortName>,
+) -> String {
+    let device = to.map(|to| to.node.trim());
+    let device = device.filter(|node| !node.is_empty());
+    let device = device.map_or_else(
+        || "the device at the other end".to_owned(),
+        |node| Printable(node).to_string(),
+    );
+    let sure = confidence.map_or("", |confidence| match confidence {
+        Confidence::High => " (confidence: high)",
+        Confidence::Medium => " (confidence: medium)",
+        Confidence::Low => " (confidence: low, short congestion)",
+    });
+    match why {
+        RootCause::Full => format!("cause: more traffic than the link carries{sure}"),
+        RootCause::SlowHost => format!("cause: {device} takes its packets too slowly{sure}"),
+        RootCause::Unreachable => format!("cause: {device} does not answer"),
+        RootCause::Unclear if ports_beyond == 0 => {
+            format!("cause unknown: no other port of {device} is in the records")
         }
-        RootCause::Unclear => {
-            "cause unknown: no recorded port of the next switch is full or waits (short bursts, or ports that are not sampled or do not answer)"
-        }
-    };
-    text.to_owned()
+        RootCause::Unclear => format!(
+            "cause unknown: {} of {device} in the records, none busy for as long as this one waited",
+            count(ports_beyond, "other port")
+        ),
+    }
 }
 
 /// Adds the ports that wait for `next`. Switch ports come first, the one with the longest

@@ -153,6 +153,39 @@ fn tree_of_an_incast_has_its_root_and_its_victims() {
 }
 
 #[test]
+fn region_of_an_incast_names_the_jobs_that_cause_and_suffer() {
+    let setup = Setup::new();
+    let hosts: Vec<_> = setup
+        .incast
+        .from
+        .iter()
+        .map(|id| setup.fabric.device(*id).host().to_owned())
+        .collect();
+    let times = "2026-11-21T12:00:00|2026-11-21T12:01:00";
+    let jobs = format!(
+        "JobID|State|Start|End|NodeList\n7|COMPLETED|{times}|{}\n8|COMPLETED|{times}|{}\n",
+        hosts[2..].join(","),
+        hosts[..2].join(",")
+    );
+    fs::write(setup.path("jobs"), jobs).unwrap();
+    let text = setup.view(&["congestion", "--slurm-file", "jobs"]);
+    let server = &setup.fabric.device(setup.incast.to).name;
+    let root = format!(
+        "\nRegion 1: root {} -> {server} port 1\n  12:00:03 to 12:00:07, 4.0 s; 32 host ports and ",
+        setup.root()
+    );
+    assert!(
+        text.contains("\n1 region of congestion\n") && text.contains(&root),
+        "{text}"
+    );
+    let cause =
+        "\n  cause: more traffic than the link carries (confidence: high)\n  caused by: 7 (";
+    assert!(text.contains(cause), "{text}");
+    // Two of 32 hosts send less than a tenth.
+    assert!(text.contains("\n  suffered by: 8 ("), "{text}");
+}
+
+#[test]
 fn roots_are_compared_with_a_file_of_the_truth() {
     let setup = Setup::new();
     let second = |from: &str, until: &str| {
@@ -160,7 +193,7 @@ fn roots_are_compared_with_a_file_of_the_truth() {
     };
     let text = second("1795262405000000000", "1795262406000000000");
     fs::write(setup.folder.path().join("truth"), text).unwrap();
-    let text = setup.view(&["links", "--tree", "--truth", "truth"]);
+    let text = setup.view(&["congestion", "--truth", "truth"]);
     let trees = text
         .lines()
         .find(|line| line.starts_with("congestion trees"));
@@ -168,7 +201,7 @@ fn roots_are_compared_with_a_file_of_the_truth() {
     let cells: Vec<_> = trees.unwrap().split_whitespace().skip(2).collect();
     assert_eq!(
         cells,
-        ["0", "0", "1", "1", "0.000", "-", "-", "-"],
+        ["0", "0", "1", "1", "0.000", "-", "-", "-", "-", "-"],
         "{text}"
     );
 }
@@ -390,7 +423,7 @@ fn wrong_arguments_are_reported() {
             "from 0 to 1",
         ),
         (
-            &["links", "lines.jsonl", "--tree", "--truth", "lines.jsonl"],
+            &["congestion", "lines.jsonl", "--truth", "lines.jsonl"],
             1,
             "lines.jsonl:1",
         ),

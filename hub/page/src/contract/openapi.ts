@@ -882,6 +882,14 @@ export interface Tree {
   link: string;
   why: "full" | "slow_host" | "unreachable" | "unclear";
   /**
+   * How surely the port is the root; null if nobody measured how often such roots are right
+   */
+  confidence: "low" | "medium" | "high" | null;
+  /**
+   * Other ports with records of the device at the end of the root's link
+   */
+  ports_beyond: number;
+  /**
    * Start of the first interval with the tree
    */
   since_ns: number;

@@ -79,7 +79,7 @@ export function makeTree(app: App, topology: Topology): View {
     const victims = row.host_ports + row.switch_ports;
     setText(
       text,
-      `The cause: ${CAUSES[row.why] ?? row.why}. The port ${row.to === null ? "" : `to ${row.to.node} / ${row.to.port} `}used ${percent(row.xmit_utilization)} of the link and was blocked for ${percent(row.blocked)} of the time. ${count(victims, "port")} waited, ${count(row.host_ports, "host port")} of them. Duration: ${duration(row.seconds)}. Lost: ${duration(row.held_up_seconds)} in all.`,
+      `The cause: ${CAUSES[row.why] ?? row.why}${row.confidence === null ? "" : `, confidence ${row.confidence}`}. The port ${row.to === null ? "" : `to ${row.to.node} / ${row.to.port} `}used ${percent(row.xmit_utilization)} of the link and was blocked for ${percent(row.blocked)} of the time. ${count(victims, "port")} waited, ${count(row.host_ports, "host port")} of them. Duration: ${duration(row.seconds)}. Lost: ${duration(row.held_up_seconds)} in all.`,
     );
     redraw(row);
     links.replaceChildren(

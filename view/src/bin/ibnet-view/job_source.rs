@@ -39,6 +39,15 @@ impl JobSource {
         self.slurm_file.is_some()
     }
 
+    /// Returns all jobs of `--slurm-file`, or none without this option.
+    pub(crate) fn of_file(&self) -> Result<Vec<JobRun>, Failure> {
+        if self.has_file() {
+            Ok(self.jobs(0, None)?.runs)
+        } else {
+            Ok(Vec::new())
+        }
+    }
+
     /// Returns the newest run of the job with this ID.
     pub(crate) fn job(&self, id: &str) -> Result<JobRun, Failure> {
         match self.text()? {

@@ -1,18 +1,15 @@
 //! `ibnet-view links`: table of links, and congestion trees.
 
-use std::fs::File;
-use std::io::BufReader;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
 use ibnet_analysis::devices::Devices;
-use ibnet_analysis::error::AnalysisError;
 use ibnet_analysis::links::{self, LinkOrder};
 use ibnet_analysis::ports::Ports;
 use ibnet_analysis::shares::Distributions;
 use ibnet_analysis::stat::Stat;
-use ibnet_analysis::trees::{Limits, Trees, truth};
+use ibnet_analysis::trees::{Limits, Trees};
 use ibnet_view::text;
 
 use crate::Failure;
@@ -52,9 +49,6 @@ pub(crate) struct Args {
     /// A port counts as full if its utilization exceeds this share
     #[arg(long, value_name = "SHARE", default_value_t = Limits::default().full, requires = "tree", value_parser = common::share)]
     full: f64,
-    /// Compare the roots with the true ones in a file of `ibnet-truth`
-    #[arg(long, value_name = "FILE", requires = "tree", conflicts_with = "top")]
-    truth: Option<PathBuf>,
     /// Format of the result
     #[arg(
         long,
@@ -132,19 +126,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         waits: args.waits,
         full: args.full,
     };
-    let report = if let Some(path) = &args.truth {
-        let name = path.display().to_string();
-        let file = File::open(path).map_err(|source| AnalysisError::Read {
-            name: name.clone(),
-            source,
-        })?;
-        let truth = truth::read(BufReader::new(file), &name)?;
-        let rows = truth::compare(&truth, &ports, &devices, limits)?;
-        match args.format {
-            Format::Text => text::truth::report(&rows),
-            Format::Document(document) => return document.write(span, &rows, output),
-        }
-    } else if args.tree {
+    let report = if args.tree {
         let mut trees = Trees::find(&ports, &devices, limits);
         if let Some(Selected { hosts, .. }) = &selected {
             trees.retain_hosts(hosts);

@@ -19,6 +19,7 @@ use ibnet_view::draw::DrawError;
 use miette::Diagnostic;
 
 mod common;
+mod congestion;
 mod errors;
 mod format;
 mod groups;
@@ -49,6 +50,7 @@ struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Congestion(congestion::Args),
     Heatmap(heatmap::Args),
     Latency(latency::Args),
     Errors(errors::Args),
@@ -165,6 +167,7 @@ fn main() -> ExitCode {
         Err(code) => return code,
     };
     let done = match &args.command {
+        Command::Congestion(args) => congestion::run(args),
         Command::Heatmap(args) => heatmap::run(args),
         Command::Latency(args) => latency::run(args),
         Command::Errors(args) => {

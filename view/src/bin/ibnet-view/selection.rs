@@ -34,11 +34,7 @@ pub(crate) struct Selected {
 impl Selection {
     /// Returns all jobs of `--slurm-file`, or none without this option.
     pub(crate) fn jobs_of_file(&self) -> Result<Vec<JobRun>, Failure> {
-        if self.source.has_file() {
-            Ok(self.source.jobs(0, None)?.runs)
-        } else {
-            Ok(Vec::new())
-        }
+        self.source.of_file()
     }
 
     /// Returns the selected hosts, or `None` for all hosts. If the inputs have no time range, the

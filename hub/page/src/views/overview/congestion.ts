@@ -143,7 +143,7 @@ export class Congestion {
     const victims = row.host_ports + row.switch_ports;
     setText(
       text,
-      `${CAUSES[row.why] ?? row.why}, ${this.when(row)}; ${count(victims, "port")} ${victims === 1 ? "waits" : "wait"} (${count(row.host_ports, "host")}); ${duration(row.held_up_seconds)} lost`,
+      `${CAUSES[row.why] ?? row.why}${row.confidence === "low" ? " (low confidence)" : ""}, ${this.when(row)}; ${count(victims, "port")} ${victims === 1 ? "waits" : "wait"} (${count(row.host_ports, "host")}); ${duration(row.held_up_seconds)} lost`,
     );
     if (isNew) this.chain(steps as HTMLElement, row);
     const port = this.topology.indexOf(row.root.guid, row.root.port);

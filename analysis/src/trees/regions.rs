@@ -1,0 +1,182 @@
+//! Regions of congestion: each tree for as long as it lasts, with the jobs that wait in it.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::ways::other_ways;
+use super::{Confidence, Limits, RootCause, Tree, Trees};
+use crate::devices::Devices;
+use crate::job::run::JobRun;
+use crate::ports::{PortKey, PortName, PortSummary};
+use crate::routes::Routes;
+use crate::rows::Row;
+
+/// A tree has ended if it is not in more than this number of intervals.
+const GAP: u64 = 2;
+
+/// A job causes a root if its part is larger than this share: its part of the time for which HCA
+/// ports waited for the root, and what it sends compared with what the root sends.
+pub(super) const CAUSES: f64 = 0.1;
+
+/// A region in the JSON output.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct RegionRow {
+    /// Its name: node and port of the root, and the second of the begin since 1970.
+    pub region: String,
+    /// The port where the congestion begins.
+    pub root: PortName,
+    /// The port at the other end of the root's link.
+    pub to: Option<PortName>,
+    /// Cause of the region.
+    pub why: RootCause,
+    /// How surely the port is the root; null if nobody measured how often such roots are right.
+    pub confidence: Option<Confidence>,
+    /// Max number of other ports with records of the device at the end of the root's link.
+    pub ports_beyond: usize,
+    /// Number of other ports of the root's switch that lead to the same host over as many links;
+    /// null without routes, or if there are none.
+    pub other_ways: Option<usize>,
+    /// Mean share of their data rates that they used, 0 to 1. If it is much smaller than that of
+    /// the root, the routes cause the congestion.
+    pub other_ways_utilization: Option<f64>,
+    /// Start of the first interval, in nanoseconds since 1970.
+    pub since_ns: u64,
+    /// End of the last interval, in nanoseconds since 1970.
+    pub until_ns: u64,
+    /// Mean share of the data rate that the root used, 0 to 1.
+    pub xmit_utilization: f64,
+    /// Blocked time of all ports of the region, in seconds. If a port may have waited for several
+    /// roots, each root gets an equal part.
+    pub held_up_seconds: f64,
+    /// Number of HCA ports that waited.
+    pub host_ports: usize,
+    /// Number of switch ports that waited.
+    pub switch_ports: usize,
+    /// The jobs whose HCA ports waited, the one with the longest blocked time first.
+    pub jobs: Vec<RegionJob>,
+}
+
+/// A job in a region.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct RegionJob {
+    /// Job ID.
+    pub job: String,
+    /// Whether the job causes the congestion: it sends a good part of what the root sends.
+    pub causes: bool,
+    /// Number of its HCA ports that waited.
+    pub host_ports: usize,
+    /// Blocked time of these ports, in seconds.
+    pub blocked_seconds: f64,
+    /// What these ports sent, as a share of what the root sent; an upper bound of their part of
+    /// it, and possibly more than 1.
+    pub share: f64,
+}
+
+impl Row for RegionRow {
+    const COLUMNS: &'static [&'static str] = &[
+        "region",
+        "root_guid",
+        "root_port",
+        "root_node",
+        "to_guid",
+        "to_port",
+        "to_node",
+        "why",
+        "confidence",
+        "ports_beyond",
+        "other_ways",
+        "other_ways_utilization",
+        "since_ns",
+        "until_ns",
+        "xmit_utilization",
+        "held_up_seconds",
+        "host_ports",
+        "switch_ports",
+        "jobs_job",
+        "jobs_causes",
+        "jobs_host_ports",
+        "jobs_blocked_seconds",
+        "jobs_share",
+    ];
+}
+
+impl Trees {
+    /// Finds all regions: as [`Self::find`], but a root whose tree ended and begins again has
+    /// another tree.
+    pub fn find_regions(
+        ports: &BTreeMap<PortKey, PortSummary>,
+        devices: &Devices,
+        limits: Limits,
+    ) -> Self {
+        Self::search(ports, devices, limits, Some(GAP), |_| {})
+    }
+
+    /// Returns the rows of the regions, with the jobs among these runs. `routes` has the forwarding
+    /// tables, if they are known, and the ports of the search.
+    pub fn regions(
+        &self,
+        runs: &[JobRun],
+        routes: Option<(&Routes, &BTreeMap<PortKey, PortSummary>)>,
+    ) -> Vec<RegionRow> {
+        let row = |tree: &Tree| {
+            let row = self.row(tree);
+            let ways = routes
+                .and_then(|(routes, ports)| other_ways(tree.root, tree.span_ns, ports, routes));
+            let ways = ways.filter(|_| tree.cause == RootCause::Full);
+            RegionRow {
+                region: format!(
+                    "{}/{}@{}",
+                    row.root.node,
+                    row.root.port,
+                    tree.span_ns.0 / 1_000_000_000
+                ),
+                root: row.root,
+                to: row.to,
+                why: row.why,
+                confidence: row.confidence,
+                ports_beyond: row.ports_beyond,
+                other_ways: ways.map(|(ports, _)| ports),
+                other_ways_utilization: ways.map(|(_, used)| used),
+                since_ns: row.since_ns,
+                until_ns: row.until_ns,
+                xmit_utilization: row.xmit_utilization,
+                held_up_seconds: row.held_up_seconds,
+                host_ports: row.host_ports,
+                switch_ports: row.switch_ports,
+                jobs: self.jobs(tree, runs),
+            }
+        };
+        self.trees.iter().map(row).collect()
+    }
+
+    fn jobs(&self, tree: &Tree, runs: &[JobRun]) -> Vec<RegionJob> {
+        let hosts = tree.branches.iter().filter(|(key, _)| self.is_host(**key));
+        let all: f64 = hosts
+            .clone()
+            .map(|(_, branch)| branch.blocked_seconds)
+            .sum();
+        let job = |run: &JobRun| {
+            let is_own = |key: &PortKey| {
+                let label = self.labels.get(key);
+                label.is_some_and(|label| run.hosts.contains_node(&label.node))
+            };
+            let own = hosts.clone().filter(|(key, _)| is_own(key));
+            let blocked_seconds: f64 = own.clone().map(|(_, own)| own.blocked_seconds).sum();
+            let used_seconds: f64 = own.clone().map(|(_, own)| own.used_seconds).sum();
+            let share = used_seconds / tree.used_seconds.max(f64::MIN_POSITIVE);
+            RegionJob {
+                job: run.id.clone(),
+                causes: share > CAUSES && blocked_seconds > CAUSES * all,
+                host_ports: own.count(),
+                blocked_seconds,
+                share,
+            }
+        };
+        let (from, to) = tree.span_ns;
+        let runs = runs.iter().filter(|run| run.is_during(from, to));
+        let mut jobs: Vec<_> = runs.map(job).filter(|job| job.host_ports > 0).collect();
+        jobs.sort_by(|a, b| b.blocked_seconds.total_cmp(&a.blocked_seconds));
+        jobs
+    }
+}

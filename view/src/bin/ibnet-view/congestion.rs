@@ -1,0 +1,139 @@
+//! `ibnet-view congestion`: the regions of congestion, and how often their roots are right.
+
+use std::fs::File;
+use std::io::BufReader;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+use ibnet_analysis::devices::Devices;
+use ibnet_analysis::error::AnalysisError;
+use ibnet_analysis::ports::Ports;
+use ibnet_analysis::trees::{Limits, Trees, truth};
+use ibnet_analysis::when::Zone;
+use ibnet_view::text;
+
+use crate::Failure;
+use crate::common::{self, Recorded};
+use crate::format::{self, Format};
+use crate::job_runs;
+use crate::job_source::JobSource;
+
+/// List the regions of congestion: root, cause, time, waiting ports, and the jobs
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    recorded: Recorded,
+    /// Compare the roots and victims with the truth about the recording, in files of `ibnet-truth`
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    truth: Vec<PathBuf>,
+    /// Number of regions
+    #[arg(long, value_name = "N", default_value = "10", conflicts_with = "truth")]
+    top: NonZeroUsize,
+    #[command(flatten)]
+    source: JobSource,
+    /// Forwarding tables: output of dump_fts, or ibdiagnet2.fdbs. With them, each root says whether
+    /// other ports lead to the same host, and how much they were used
+    #[arg(long, value_name = "FILE|-", conflicts_with = "truth")]
+    routes: Option<PathBuf>,
+    /// Length of the intervals of the search with --truth
+    #[arg(long, value_enum, default_value_t, requires = "truth")]
+    interval: Interval,
+    /// A port counts as waiting if it is blocked for more than this share of an interval
+    #[arg(long, value_name = "SHARE", default_value_t = Limits::default().waits, value_parser = common::share)]
+    waits: f64,
+    /// A port counts as full if its utilization exceeds this share
+    #[arg(long, value_name = "SHARE", default_value_t = Limits::default().full, value_parser = common::share)]
+    full: f64,
+    /// Format of the result
+    #[arg(
+        long,
+        value_enum,
+        default_value_t,
+        hide_possible_values = true,
+        value_name = "text|json|csv"
+    )]
+    format: Format,
+    /// Write the result to a file instead of standard output
+    #[arg(short, long, value_name = "FILE|-")]
+    output: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum Interval {
+    /// One second
+    #[default]
+    #[value(name = "1s")]
+    Second,
+    /// A tenth of a second
+    #[value(name = "100ms")]
+    Tenth,
+}
+
+const EXAMPLES: &str = "\
+A region is a congestion tree for as long as it lasts; its name is its root and the second of its
+begin. The jobs need --slurm-file: a job causes a region if its waiting hosts send more than a tenth
+of what the root sends; the others suffer.
+With --truth, the first method is the search of `links --tree`; the others are simpler ones, and the
+regions of Monet.
+
+Examples:
+  ibnet-view congestion lines/*.jsonl --slurm-file jobs.csv
+  ibnet-view congestion truth/incast-?.jsonl --truth truth/incast-?.truth.jsonl";
+
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let inputs = args.recorded.inputs()?;
+    common::refuse_input(&inputs, args.output.as_ref())?;
+    let mut truth = Vec::new();
+    for path in &args.truth {
+        let name = path.display().to_string();
+        let file = File::open(path).map_err(|source| AnalysisError::Read {
+            name: name.clone(),
+            source,
+        })?;
+        truth.extend(truth::read(BufReader::new(file), &name)?);
+    }
+    let jobs = args.source.of_file()?;
+    let limits = Limits {
+        waits: args.waits,
+        full: args.full,
+    };
+    let output = args.output.as_deref();
+    if truth.is_empty() {
+        let empty = (Ports::with_bins(common::INTERVALS), Devices::default());
+        let ((ports, devices), summary) = common::read(&inputs, &empty)?;
+        let routes = args.routes.as_deref().map(job_runs::routes).transpose()?;
+        let ports = ports.finish();
+        let routes = routes.as_ref().map(|routes| (routes, &ports));
+        let regions = Trees::find_regions(&ports, &devices, limits).regions(&jobs, routes);
+        return match args.format {
+            Format::Text => {
+                let report = text::regions::report(&regions, args.top.get(), &Zone::local());
+                let report = common::time_range(&summary)? + &report;
+                format::write(report.as_bytes(), output)
+            }
+            Format::Document(document) => {
+                let rows: Vec<_> = regions.into_iter().take(args.top.get()).collect();
+                document.write(common::span(&summary)?, &rows, output)
+            }
+        };
+    }
+    let of_second = match args.interval {
+        Interval::Second => 1,
+        Interval::Tenth => 10,
+    };
+    // The intervals with labels, and some for readings that are too late.
+    let bins = of_second * truth.len() + common::INTERVALS;
+    let ports = Ports::with_bins(bins).with_bins_of(1_000_000_000 / of_second as u64);
+    let empty = (ports, Devices::default());
+    let ((ports, devices), summary) = common::read(&inputs, &empty)?;
+    let rows = truth::compare(&truth, &ports.finish(), &devices, limits, &jobs)?;
+    match args.format {
+        Format::Text => {
+            let report = common::time_range(&summary)? + &text::truth::report(&rows);
+            format::write(report.as_bytes(), output)
+        }
+        Format::Document(document) => document.write(common::span(&summary)?, &rows, output),
+    }
+}
