@@ -14,7 +14,7 @@ use super::routes::{ADDRESSES, router};
 use super::server::Access;
 use crate::alerts::status::ReceiverState;
 use crate::alerts::tests::{Watched, settings as settings_of_alerts};
-use crate::query::tests::{add_jobs, hub, lines};
+use crate::query::tests::{add_jobs, hub, lines, routes};
 use crate::state::{Hub, Now};
 
 const OPEN_API: &str = include_str!("../../openapi.json");
@@ -67,7 +67,8 @@ fn filled() -> Arc<Hub> {
     let group = "storage=node103,node104".parse().expect("a group");
     let hub = hub(&[lines().join("\n") + "\n"])
         .with_packing(Some(Arc::default()))
-        .with_groups(Groups::new(vec![group]).expect("one group"));
+        .with_groups(Groups::new(vec![group]).expect("one group"))
+        .with_routes(Some(routes()));
     hub.tick(crate::ingest::Clock::start().now());
     add_jobs(&hub);
     let hub = Arc::new(hub);
@@ -206,6 +207,7 @@ fn answers_have_the_described_form() {
         ("/jobs", String::new()),
         ("/jobs", "job=7&state=running&q=node101".to_owned()),
         ("/job/{id}", String::new()),
+        ("/job/{id}/matrix", String::new()),
         ("/groups", String::new()),
         ("/group/{name}", String::new()),
         ("/group/{name}", range.to_owned()),
@@ -323,6 +325,7 @@ fn wrong_requests_get_a_reason() {
         ("/jobs?state=x", 400, "cannot use the parameter state"),
         ("/job/9", 404, "there is no job 9"),
         ("/job/7?from=9&to=1", 400, "the time range is empty"),
+        ("/job/9/matrix", 404, "there is no job 9"),
         ("/groups?x=1", 400, "there is no parameter x"),
         ("/group/x", 404, "there is no group x"),
         (

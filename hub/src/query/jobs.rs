@@ -7,9 +7,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ibnet_analysis::hosts::{Hosts, host_of};
-use ibnet_analysis::job::all::{JobTotal, NodeTotal};
+use ibnet_analysis::job::all::{JobList, JobTotal, NodeTotal};
 use ibnet_analysis::job::imbalance::Imbalance;
 use ibnet_analysis::job::run::JobRun;
+use ibnet_analysis::job::sharing::{Matrix, Shares, equal_bins};
 use ibnet_analysis::job::{Job, Uplink};
 use ibnet_analysis::ports::{PortKey, PortName, PortSummary};
 use ibnet_analysis::trees::{RootCause, Tree};
@@ -232,14 +233,16 @@ struct JobTree {
     job_blocked_seconds: f64,
 }
 
-/// Returns one job. `range` is the time range of its links, or `None` for its last minute.
-pub(crate) fn one(
-    hub: &Hub,
-    evaluations: &Evaluations,
-    id: &str,
-    range: Option<(u64, u64)>,
-) -> Result<JobAnswer, ApiError> {
-    let (known, range, others) = {
+/// A job, a time range within it, and the other jobs of that time.
+struct Selected {
+    known: Known,
+    range: (u64, u64),
+    others: Vec<JobRun>,
+}
+
+impl Selected {
+    /// Finds a job. `range` is the time range, or `None` for the last minute of the job.
+    fn find(hub: &Hub, id: &str, range: Option<(u64, u64)>) -> Result<Self, ApiError> {
         let state = hub.read();
         let known = state.jobs.find(id).ok_or_else(|| missing(id))?.clone();
         let interval_ns = state.samplers.interval_ns().max(1);
@@ -260,8 +263,26 @@ pub(crate) fn one(
             .filter(is_other)
             .map(|other| other.run.clone())
             .collect();
-        (known, range, others)
-    };
+        Ok(Self {
+            known,
+            range,
+            others,
+        })
+    }
+}
+
+/// Returns one job. `range` is the time range of its links, or `None` for its last minute.
+pub(crate) fn one(
+    hub: &Hub,
+    evaluations: &Evaluations,
+    id: &str,
+    range: Option<(u64, u64)>,
+) -> Result<JobAnswer, ApiError> {
+    let Selected {
+        known,
+        range,
+        others,
+    } = Selected::find(hub, id, range)?;
     let mut answer = JobAnswer {
         row: JobRow::of(&known, true),
         injected_gbps: known
@@ -291,6 +312,75 @@ pub(crate) fn one(
         answer.trees = trees(&found, &known.run.hosts);
     }
     Ok(answer)
+}
+
+/// What the nodes of a job sent to each other.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub(crate) struct MatrixAnswer {
+    from_ns: u64,
+    to_ns: u64,
+    /// What the ends of the cells are: `hosts` or `leaf switches`.
+    ends: &'static str,
+    /// `None` without an estimate.
+    matrix: Option<Matrix>,
+    /// Reason why there is no estimate.
+    reason: Option<String>,
+}
+
+/// Reasons why there is no estimate.
+const NO_ROUTES: &str = "the configuration of the hub has no routes; set the key routes";
+const NO_RECORDS: &str = "the records of this time are gone; select a later time";
+const TOO_MANY: &str = "more than a million pairs of hosts can exchange data; select a time with \
+                        fewer hosts without a job";
+
+/// Returns the traffic between the nodes of a job. `range` is as for [`one`].
+pub(crate) fn matrix(
+    hub: &Hub,
+    evaluations: &Evaluations,
+    id: &str,
+    range: Option<(u64, u64)>,
+) -> Result<MatrixAnswer, ApiError> {
+    let selected = Selected::find(hub, id, range)?;
+    let Selected {
+        known,
+        range,
+        others,
+    } = selected;
+    // After the job, the same hosts carry the traffic of others.
+    let range = (
+        range.0,
+        known.run.to.map_or(range.1, |end| end.min(range.1)),
+    );
+    let routes = match &hub.routes {
+        None => Err(NO_ROUTES.to_owned()),
+        Some(_) if range.0 >= range.1 => Err(NO_RECORDS.to_owned()),
+        Some(routes) => routes.get(),
+    };
+    let mut found = MatrixAnswer {
+        from_ns: range.0,
+        to_ns: range.1,
+        ends: "hosts",
+        matrix: None,
+        reason: None,
+    };
+    match routes {
+        Err(reason) => found.reason = Some(reason),
+        Ok(routes) => {
+            let evaluated = evaluations.find(hub, range)?;
+            let ports = equal_bins(evaluated.ports());
+            let hosts = known.run.hosts.clone();
+            let all: Vec<JobRun> = [known.run].into_iter().chain(others).collect();
+            let shares = Shares::of(&ports, &JobList::new(&all), Some(&routes));
+            match shares.matrix(&hosts) {
+                None => found.reason = Some(TOO_MANY.to_owned()),
+                Some(matrix) => {
+                    let (matrix, ends) = matrix.brief();
+                    (found.matrix, found.ends) = (Some(matrix.with_others_joined()), ends);
+                }
+            }
+        }
+    }
+    Ok(found)
 }
 
 fn missing(id: &str) -> ApiError {

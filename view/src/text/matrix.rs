@@ -12,18 +12,10 @@ use super::{percent, table};
 const MAX_ENDS: usize = 6;
 const MAX_CELLS: usize = 24;
 
-/// From this number of nodes on, the report has leaf switches instead of hosts.
-pub(crate) const MANY: usize = 48;
-
 /// Writes the estimates as a square table, if they fit, and the largest cells with their bounds.
 pub fn report(matrix: &Matrix) -> String {
     let mut text = String::new();
-    let by_leaf = || matrix.clone().by_leaf();
-    let (cells, what) = if matrix.ends() > MANY {
-        (by_leaf(), "leaf switches")
-    } else {
-        (matrix.clone(), "hosts")
-    };
+    let (cells, what) = matrix.brief();
     // Writing to a `String` cannot fail.
     let _ = write_square(&mut text, &cells, what)
         .and_then(|()| write_cells(&mut text, &cells))
