@@ -263,6 +263,8 @@ function jobs() {
   }));
 }
 
+const noMatrix = { from_ns: 0, to_ns: 0, ends: "hosts", matrix: null, reason: "no routes" };
+
 function jobDetail(row) {
   const first = 24 * jobs().findIndex(({ job }) => job === row.job);
   const name = (index) => fabric.name(index);
@@ -579,8 +581,9 @@ const server = createServer(async (request, response) => {
       ? jobs().find((each) => `job/${each.job}` === path)
       : undefined;
     const group = groups().find((each) => `group/${each.group}` === path);
-    const found =
-      job !== undefined
+    const found = path.endsWith("/matrix")
+      ? noMatrix
+      : job !== undefined
         ? jobDetail(job)
         : group !== undefined
           ? groupDetail(group, url.searchParams)

@@ -88,6 +88,7 @@ export interface Schemas {
   Trees: Trees;
   Job: Job;
   JobDetail: JobDetail;
+  JobMatrix: JobMatrix;
   Group: Group;
   GroupDetail: GroupDetail;
   GroupSender: GroupSender;
@@ -1170,6 +1171,67 @@ export interface JobDetail {
     host_ports: number;
     job_blocked_seconds: number;
   }[];
+}
+export interface JobMatrix {
+  from_ns: number;
+  /**
+   * End of the time range, exclusive
+   */
+  to_ns: number;
+  /**
+   * What `from` and `to` are: leaf switches if the job has many nodes
+   */
+  ends: "hosts" | "leaf switches";
+  /**
+   * Null without an estimate
+   */
+  matrix: {
+    /**
+     * Pairs with possible traffic, the largest estimate first. The others exchanged no data, if hosts of different jobs exchange none
+     */
+    cells: {
+      /**
+       * Sender, or `other hosts` for all hosts outside the job
+       */
+      from: string;
+      to: string;
+      /**
+       * Leaf switch of the sender; empty if unknown
+       */
+      from_leaf: string;
+      to_leaf: string;
+      /**
+       * Whether the sender is a node of the job
+       */
+      from_is_node: boolean;
+      to_is_node: boolean;
+      /**
+       * Lower bound, if hosts of different jobs exchange no data
+       */
+      least_bytes: number;
+      estimate_bytes: number;
+      /**
+       * Upper bound
+       */
+      most_bytes: number;
+    }[];
+    /**
+     * Length of the intervals of the estimate
+     */
+    interval_ns: number;
+    /**
+     * Part of the data on links between switches that the estimate does not explain, 0 to 1
+     */
+    unexplained: number | null;
+    /**
+     * Time in which the counters show that hosts of different jobs exchange data
+     */
+    contradicted_seconds: number;
+  } | null;
+  /**
+   * Why there is no estimate
+   */
+  reason: string | null;
 }
 export interface Group {
   /**

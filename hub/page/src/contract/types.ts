@@ -7,6 +7,7 @@ import type {
   GroupDetail,
   Health,
   JobDetail,
+  JobMatrix,
   Series as SeriesAnswer,
   Timeline,
   Topology,
@@ -29,6 +30,7 @@ export type {
   Health,
   Job as JobRow,
   JobDetail,
+  JobMatrix,
   Jobs as JobRows,
   Link as LinkRow,
   Links as LinkRows,
@@ -53,6 +55,7 @@ export type JobNode = JobDetail["hosts"][number];
 export type JobTree = JobDetail["trees"][number];
 /** Kind of a device. */
 export type Kind = NonNullable<DeviceRow["kind"]>;
+export type MatrixCell = NonNullable<JobMatrix["matrix"]>["cells"][number];
 export type Metric = Health["metrics"][number];
 export type Packing = NonNullable<Health["archive"]>;
 export type PortRate = GroupDetail["into"][number];

@@ -29,6 +29,7 @@ import {
   shareColumn,
   trafficColumns,
 } from "./columns";
+import { MatrixPart } from "./matrix";
 import { CAUSES } from "./overview/congestion";
 import { figure, panel } from "./panel";
 
@@ -48,6 +49,7 @@ class JobView implements View {
   private readonly neighbours: Table<JobNeighbour>;
   private readonly uplinks: Table<JobLink>;
   private readonly nodes: Table<JobNode>;
+  private readonly matrix: MatrixPart;
   private readonly notes: HTMLElement[];
   private shown: JobDetail | null = null;
 
@@ -91,6 +93,7 @@ class JobView implements View {
       { class: "panel job-chart", "aria-label": "Data rate" },
       this.chart.element,
     );
+    this.matrix = new MatrixPart(app);
     const parts = (
       [
         ["Held up by", this.trees],
@@ -110,7 +113,14 @@ class JobView implements View {
       h("div", { class: "toolbar" }, this.title, h("span", { class: "space" }), this.links),
       this.text,
       this.figures,
-      h("div", { class: "job-tables" }, chart, ...parts.map(({ element }) => element)),
+      h(
+        "div",
+        { class: "job-tables" },
+        chart,
+        ...parts.slice(0, -1).map(({ element }) => element),
+        ...this.matrix.elements,
+        parts[parts.length - 1].element,
+      ),
     );
   }
 
@@ -124,11 +134,13 @@ class JobView implements View {
       this.show(answer);
     }
     if (answer !== null) this.drawChart(answer);
+    this.matrix.update();
   }
 
   close(): void {
     this.poll.close();
     this.chart.close();
+    this.matrix.close();
     for (const each of [this.trees, this.neighbours, this.uplinks, this.nodes]) each.close();
   }
 
