@@ -47,6 +47,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("jobs", "\"slurm\""),
     ("hide_users", "true"),
     ("routes", "\"/var/lib/ibnet/routes.txt\""),
+    ("marks", "\"/var/lib/ibnet/marks.csv\""),
     ("groups", "[\"storage=oss*,mds*\"]"),
     ("simulate", "\"fabric.p\""),
     ("alerts.off", "[\"InfinibandRelayErrors\"]"),
@@ -113,6 +114,8 @@ pub struct Raw {
     pub hide_users: bool,
     /// Path of a file with forwarding tables.
     pub routes: String,
+    /// Path of a file with the marks of applications.
+    pub marks: String,
     /// Groups of hosts: `NAME=HOSTLIST`.
     pub groups: Vec<String>,
     /// Path of the net file of a simulated fabric.
@@ -157,6 +160,7 @@ impl Default for Raw {
             jobs: String::new(),
             hide_users: false,
             routes: String::new(),
+            marks: String::new(),
             groups: Vec::new(),
             simulate: String::new(),
             simulated: Simulated {
@@ -280,6 +284,8 @@ pub struct Config {
     pub hide_users: bool,
     /// File with forwarding tables.
     pub routes: Option<PathBuf>,
+    /// File with the marks of applications.
+    pub marks: Option<PathBuf>,
     /// Groups of hosts.
     pub groups: Groups,
     /// Net file of a simulated fabric, and its behaviour.
@@ -352,6 +358,7 @@ impl Raw {
             },
             hide_users: self.hide_users,
             routes: path(&self.routes),
+            marks: path(&self.marks),
             groups: self.groups()?,
             simulate: simulate.map(|net| (net, self.simulated.clone())),
             tokens_file: path(&self.users.tokens_file),

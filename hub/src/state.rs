@@ -8,9 +8,11 @@ use std::time::Duration;
 use ibnet::metrics::Users;
 use ibnet::topology::Fabric;
 use ibnet_analysis::groups::Groups;
+use ibnet_analysis::job::marks::{self, Mark};
 use ibnet_analysis::ports::PortKey;
 use ibnet_analysis::record::{Port, Record};
 use ibnet_analysis::routes::Routes;
+use ibnet_analysis::when::Zone;
 use ibnet_record::Says;
 use serde::Serialize;
 use tokio::sync::watch;
@@ -116,6 +118,8 @@ pub(crate) struct Hub {
     pub(crate) groups: Groups,
     /// Forwarding tables.
     pub(crate) routes: Option<Reread<Routes>>,
+    /// Marks of applications.
+    pub(crate) marks: Option<Reread<Vec<Mark>>>,
     /// Users who may mark alerts. Without it, the API changes nothing.
     pub(crate) users: Option<Users>,
     /// The alerts.
@@ -188,6 +192,7 @@ impl Hub {
             packing: None,
             groups: Groups::default(),
             routes: None,
+            marks: None,
             users: None,
             alerts: Mutex::default(),
         }
@@ -208,6 +213,12 @@ impl Hub {
     pub(crate) fn with_routes(self, path: Option<PathBuf>) -> Self {
         let routes = path.map(|path| Reread::new(path, Routes::parse));
         Self { routes, ..self }
+    }
+
+    pub(crate) fn with_marks(self, path: Option<PathBuf>) -> Self {
+        let parse = |text: &str, name: &str| marks::parse(text, name, &Zone::local());
+        let marks = path.map(|path| Reread::new(path, parse));
+        Self { marks, ..self }
     }
 
     pub(crate) fn with_groups(self, groups: Groups) -> Self {

@@ -169,9 +169,8 @@ fn record(folder: &Path, net: &str, raw: &Raw, slots: u64) {
         .iter()
         .map(|group| format!("{group:?}"))
         .collect::<String>();
-    let config = format!(
-        "fabric = \"tree\"\njobs = {jobs:?}\nroutes = {routes:?}\ngroups = [{groups}]\n"
-    );
+    let config =
+        format!("fabric = \"tree\"\njobs = {jobs:?}\nroutes = {routes:?}\ngroups = [{groups}]\n");
     fs::write(folder.join("hub.toml"), config).unwrap();
 }
 

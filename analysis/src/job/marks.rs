@@ -55,6 +55,26 @@ pub struct Phase {
     pub blocked_covered_seconds: f64,
 }
 
+/// The phases of one name, added up.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct PhaseSum {
+    /// Name of the phases.
+    pub name: String,
+    /// Number of phases.
+    pub times: usize,
+    /// Time of the phases in which the sent bytes are known, in seconds.
+    pub covered_seconds: f64,
+    /// Bytes that the nodes sent. Null if unknown.
+    pub injected_bytes: Option<f64>,
+    /// Bytes that the nodes received. Null if unknown.
+    pub ejected_bytes: Option<f64>,
+    /// Time for which the ports of the nodes were blocked, summed over the ports, in seconds. Null
+    /// if unknown.
+    pub blocked_seconds: Option<f64>,
+    /// Sum of the numbers of the application. Null if no mark has one.
+    pub value: Option<f64>,
+}
+
 /// Parses marks. `name` is the name of the file, and `zone` that of times without a zone.
 ///
 /// # Errors
@@ -149,6 +169,44 @@ pub fn phases(ports: &BTreeMap<PortKey, PortSummary>, hosts: &Hosts, marks: &[Ma
     let mut own = host_ports(&ports);
     own.retain(|port| is_one_of(hosts, port.host));
     marks.iter().filter_map(|mark| phase(&own, mark)).collect()
+}
+
+/// Adds up the phases with the same name, in the order of their first starts.
+pub fn by_name(phases: &[Phase]) -> Vec<PhaseSum> {
+    let mut phases: Vec<&Phase> = phases.iter().collect();
+    phases.sort_by_key(|phase| phase.start_ns);
+    let mut sums: Vec<PhaseSum> = Vec::new();
+    for phase in phases {
+        let known = sums.iter().position(|sum| sum.name == phase.name);
+        let place = known.unwrap_or_else(|| {
+            sums.push(PhaseSum {
+                name: phase.name.clone(),
+                times: 0,
+                covered_seconds: 0.0,
+                injected_bytes: None,
+                ejected_bytes: None,
+                blocked_seconds: None,
+                value: None,
+            });
+            sums.len() - 1
+        });
+        let sum = &mut sums[place];
+        let add = |sum: &mut Option<f64>, value: Option<f64>| {
+            *sum = value.map(|value| sum.unwrap_or(0.0) + value).or(*sum);
+        };
+        let known = |seconds: f64, value: f64| (seconds > 0.0).then_some(value);
+        let (bytes, blocked) = (phase.covered_seconds, phase.blocked_covered_seconds);
+        sum.times += 1;
+        sum.covered_seconds += bytes;
+        add(&mut sum.injected_bytes, known(bytes, phase.injected_bytes));
+        add(&mut sum.ejected_bytes, known(bytes, phase.ejected_bytes));
+        add(
+            &mut sum.blocked_seconds,
+            known(blocked, phase.blocked_seconds),
+        );
+        add(&mut sum.value, phase.value);
+    }
+    sums
 }
 
 fn phase(own: &[HostPort<'_>], mark: &Mark) -> Option<Phase> {

@@ -21,7 +21,7 @@ use crate::state::Hub;
 
 /// Addresses of the API, without the prefix `/api/v1`.
 #[cfg(test)]
-pub(crate) const ADDRESSES: [&str; 21] = [
+pub(crate) const ADDRESSES: [&str; 22] = [
     "/alerts",
     "/alerts/mark",
     "/errors",
@@ -35,6 +35,7 @@ pub(crate) const ADDRESSES: [&str; 21] = [
     "/jobs",
     "/links",
     "/live",
+    "/marks",
     "/port/{guid}/{number}",
     "/ports",
     "/samplers",
@@ -66,6 +67,7 @@ pub(super) fn router_of(app: App) -> Router {
         .route("/jobs", get(jobs::list))
         .route("/links", get(lists::links))
         .route("/live", get(live))
+        .route("/marks", get(values::marks))
         .route("/port/{guid}/{number}", get(values::one_port))
         .route("/ports", get(lists::ports))
         .route("/samplers", get(lists::samplers))

@@ -14,7 +14,7 @@ use super::routes::{ADDRESSES, router};
 use super::server::Access;
 use crate::alerts::status::ReceiverState;
 use crate::alerts::tests::{Watched, settings as settings_of_alerts};
-use crate::query::tests::{add_jobs, hub, lines, routes};
+use crate::query::tests::{add_jobs, file, hub, lines};
 use crate::state::{Hub, Now};
 
 const OPEN_API: &str = include_str!("../../openapi.json");
@@ -68,7 +68,8 @@ fn filled() -> Arc<Hub> {
     let hub = hub(&[lines().join("\n") + "\n"])
         .with_packing(Some(Arc::default()))
         .with_groups(Groups::new(vec![group]).expect("one group"))
-        .with_routes(Some(routes()));
+        .with_routes(Some(file("routes.fdbs")))
+        .with_marks(Some(file("marks.csv")));
     hub.tick(crate::ingest::Clock::start().now());
     add_jobs(&hub);
     let hub = Arc::new(hub);
@@ -191,6 +192,7 @@ fn answers_have_the_described_form() {
         ("/health", String::new()),
         ("/topology", String::new()),
         ("/ports", "q=node".to_owned()),
+        ("/marks", String::new()),
         ("/port/{guid}/{number}", String::new()),
         ("/series", "port=0x0000000000000001/1&metric=xmit_gbps".to_owned()),
         (
@@ -225,6 +227,27 @@ fn answers_have_the_described_form() {
             assert!(!rows.is_empty(), "{path}");
         }
     }
+}
+
+#[test]
+fn marks_of_a_port_are_those_of_the_hosts_at_both_ends() {
+    let hub = filled();
+    let names = |query: &str| {
+        let (_, body) = get(&hub, &format!("/marks?{query}"));
+        let answer: Json = serde_json::from_slice(&body).expect("JSON");
+        let rows = answer["rows"].as_array().expect("rows").iter();
+        rows.map(|row| row["name"].as_str().unwrap_or_default().to_owned())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(names(""), ["read", "write", "write", "check"]);
+    // A switch port to node101.
+    assert_eq!(names("port=0x0000000000000001/1"), ["read", "write"]);
+    let range = "&from=1700000100000000000&to=1700000125000000000";
+    assert_eq!(names(range), ["write"]);
+    let missing = crate::query::tests::hub(&[]);
+    let (_, body) = get(&Arc::new(missing), "/marks");
+    let text = String::from_utf8_lossy(&body);
+    assert!(text.contains("set the key marks"), "{text}");
 }
 
 #[test]

@@ -5,6 +5,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::extract::{Path, RawQuery, State};
 use axum::http::HeaderMap;
+use ibnet_analysis::hosts::host_of;
+use ibnet_analysis::job::marks::Mark;
+use ibnet_analysis::ports::PortKey;
 use serde::Serialize;
 
 use super::answer::Answer;
@@ -14,9 +17,11 @@ use super::places::Weight;
 use crate::archive::status::Status;
 use crate::events::Filter;
 use crate::live::timeline::Columns;
+use crate::live::topology::TopologyPort;
 use crate::query::error::{ApiError, wrong};
 use crate::query::heat::{self, HeatMetric, Join};
-use crate::query::marks::{self, Mark};
+use crate::query::marks::{self as events, Mark as EventMark};
+use crate::query::phases::{self, MarkRow};
 use crate::query::{port, series};
 use crate::state::{Hub, InputState};
 use crate::store::{Counts, Kept};
@@ -283,12 +288,56 @@ pub(crate) async fn heat(
 }
 
 #[derive(Serialize)]
+struct Marks {
+    from_ns: u64,
+    to_ns: u64,
+    rows: Vec<MarkRow>,
+    /// Why there are no marks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+}
+
+pub(crate) async fn marks(
+    State(app): State<App>,
+    headers: HeaderMap,
+    RawQuery(query): RawQuery,
+) -> Answered {
+    let params = Params::parse(query.as_deref(), &["port", "from", "to"])?;
+    let (from_ns, to_ns) = params.range(kept_range(&app.hub))?;
+    app.compute(headers, move |hub| {
+        let ports: Vec<PortKey> = params.all("port").map(port_key).collect::<Result<_, _>>()?;
+        let topology = Arc::clone(&hub.read().topology);
+        let places = ports.iter().filter_map(|key| topology.find(*key));
+        let ends: Vec<_> = places.map(|place| &topology.ports[place]).collect();
+        let is_wanted = |mark: &&Mark| {
+            let has = |node: &str| mark.contains(host_of(node));
+            let is_near = |port: &&TopologyPort| {
+                has(&port.node) || port.peer_node.as_deref().is_some_and(has)
+            };
+            ports.is_empty() || ends.iter().any(is_near)
+        };
+        let found = phases::within(hub, (from_ns, to_ns));
+        let found = found.unwrap_or_else(|| Err(phases::NO_MARKS.to_owned()));
+        let rows = found
+            .as_ref()
+            .map(|marks| phases::rows(marks.iter().filter(is_wanted)));
+        Answer::json(&Marks {
+            from_ns,
+            to_ns,
+            rows: rows.unwrap_or_default(),
+            reason: found.err(),
+        })
+    })
+    .await
+}
+
+#[derive(Serialize)]
 struct Timeline {
     from_ns: u64,
     to_ns: u64,
     #[serde(flatten)]
     columns: Columns,
-    marks: Vec<Mark>,
+    marks: Vec<EventMark>,
 }
 
 /// Largest number of columns of the timeline.
@@ -316,7 +365,7 @@ pub(crate) async fn timeline(
             port: None,
             limit: usize::MAX,
         };
-        let marks = marks::of(state.events(&filter));
+        let marks = events::of(state.events(&filter));
         drop(state);
         Answer::json(&Timeline {
             from_ns,

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use ibnet_analysis::hosts::{Hosts, host_of};
 use ibnet_analysis::job::all::{JobList, JobTotal, NodeTotal};
 use ibnet_analysis::job::imbalance::Imbalance;
+use ibnet_analysis::job::marks::{self, PhaseSum};
 use ibnet_analysis::job::run::JobRun;
 use ibnet_analysis::job::sharing::{Matrix, Shares, equal_bins};
 use ibnet_analysis::job::{Job, Uplink};
@@ -21,6 +22,7 @@ use crate::jobs::Known;
 use crate::jobs::settle::{BIN_NS, keys_of};
 use crate::query::error::ApiError;
 use crate::query::evaluated::{Evaluated, Evaluations, MAX_RECORDS};
+use crate::query::phases::{self, MarkRow};
 use crate::state::Hub;
 
 /// Default time range of a job's links: its last minute.
@@ -176,9 +178,15 @@ pub(crate) struct JobAnswer {
     /// Start of the first bin, and length of a bin.
     bins_from_ns: Option<u64>,
     bin_ns: u64,
+    /// Marks with nodes of the job in the time of the bins, the first start first.
+    marks: Vec<MarkRow>,
+    /// Why the marks cannot be read.
+    marks_error: Option<String>,
     /// Start and end of the time range of the fields below.
     links_from_ns: u64,
     links_to_ns: u64,
+    /// The phases of the marks, added up by name, in the order of their first starts.
+    phases: Vec<PhaseSum>,
     /// Links from the leaf switches of the job to other switches. The link with the most traffic of
     /// the job comes first.
     uplinks: Vec<UplinkRow>,
@@ -297,12 +305,28 @@ pub(crate) fn one(
             .unwrap_or_default(),
         bins_from_ns: known.total.as_ref().map(|_| known.bins_from_ns),
         bin_ns: BIN_NS,
+        marks: Vec::new(),
+        marks_error: None,
+        phases: Vec::new(),
         links_from_ns: range.0,
         links_to_ns: range.1,
         uplinks: Vec::new(),
         neighbours: Vec::new(),
         trees: Vec::new(),
     };
+    let time = (
+        known.start_ns().min(range.0),
+        known.run.to.unwrap_or(u64::MAX),
+    );
+    let mut marks = match phases::within(hub, time).unwrap_or_else(|| Ok(Vec::new())) {
+        Ok(marks) => marks,
+        Err(error) => {
+            answer.marks_error = Some(error);
+            Vec::new()
+        }
+    };
+    marks.retain(|mark| known.run.hosts.iter().any(|host| mark.contains(host)));
+    answer.marks = phases::rows(marks.iter());
     // Of a job that ended before the oldest record, only the totals exist.
     if range.0 < range.1 {
         let found = evaluations.find(hub, range)?;
@@ -310,6 +334,9 @@ pub(crate) fn one(
         answer.uplinks = own.uplinks();
         answer.neighbours = own.neighbours(&others, range);
         answer.trees = trees(&found, &known.run.hosts);
+        marks.retain(|mark| mark.from < range.1 && mark.to.is_none_or(|end| end > range.0));
+        let phases = marks::phases(found.ports(), &known.run.hosts, &marks);
+        answer.phases = marks::by_name(&phases);
     }
     Ok(answer)
 }

@@ -185,9 +185,10 @@ pub(crate) fn hub(batches: &[String]) -> Hub {
     hub
 }
 
-/// Path of the forwarding tables of the switches in [`LINKS`].
-pub(crate) fn routes() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("src/query/tests/routes.fdbs")
+/// Path of a file: the forwarding tables of the switches in [`LINKS`], or the marks of applications.
+pub(crate) fn file(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    folder.join("src/query/tests").join(name)
 }
 
 /// Adds three jobs with their traffic. Two of them use the same leaf switch, and one has ended.
@@ -1087,7 +1088,7 @@ fn matrix_of_a_job_equals_that_of_the_analysis_of_files() {
     let reason = without["reason"].as_str().expect("a reason");
     assert!(reason.contains("set the key routes"), "{reason}");
 
-    let hub = hub.with_routes(Some(routes()));
+    let hub = hub.with_routes(Some(file("routes.fdbs")));
     let found = ask(&hub, "7", Some(range));
     assert_eq!(
         (&found["reason"], &found["ends"]),
@@ -1147,6 +1148,36 @@ fn matrix_of_a_job_equals_that_of_the_analysis_of_files() {
     // The job ended: its hosts carry the traffic of others.
     let past = ask(&hub, "6", Some(range));
     assert!(past["reason"].is_string(), "{past}");
+}
+
+#[test]
+fn job_has_the_marks_of_its_nodes_and_the_sums_of_its_time() {
+    let hub = hub(&[lines().join("\n") + "\n"]).with_marks(Some(file("marks.csv")));
+    hub.tick(Clock::start().now());
+    add_jobs(&hub);
+    let during = Some(((START + 105) * SECOND, (START + 145) * SECOND));
+    let one = |hub: &Hub| {
+        let found = jobs::one(hub, &Evaluations::default(), "7", during).expect("found");
+        serde_json::to_value(found).expect("JSON")
+    };
+    let found = one(&hub);
+    let names = |rows: &Json| {
+        let rows = rows.as_array().into_iter().flatten();
+        rows.map(|row| row["name"].clone()).collect::<Vec<_>>()
+    };
+    // `check` has another node, and `read` is before the selected time.
+    assert_eq!(names(&found["marks"]), ["read", "write", "write"]);
+    assert_eq!(found["marks"][2]["nodes"], json!("node[101-104]"));
+    assert_eq!(names(&found["phases"]), ["write"]);
+    let sum = &found["phases"][0];
+    assert_eq!((&sum["times"], &sum["value"]), (&json!(2), &json!(6e9)));
+    // The second phase is known until the end of the selected time: 10 s and 15 s.
+    let seconds = sum["covered_seconds"].as_f64().expect("seconds");
+    assert!((seconds - 25.0).abs() < 1.0, "{sum}");
+    assert!(sum["injected_bytes"].as_f64() > Some(0.0), "{sum}");
+    let none = one(&hub.with_marks(Some(file("no.csv"))));
+    let error = none["marks_error"].as_str().expect("a reason");
+    assert!(error.contains("no.csv"), "{error}");
 }
 
 #[test]

@@ -88,6 +88,8 @@ export interface Schemas {
   Trees: Trees;
   Job: Job;
   JobDetail: JobDetail;
+  Mark: Mark;
+  Marks: Marks;
   JobMatrix: JobMatrix;
   Group: Group;
   GroupDetail: GroupDetail;
@@ -1106,6 +1108,38 @@ export interface JobDetail {
    */
   bin_ns: number;
   /**
+   * Marks of applications with nodes of the job, the first start first
+   */
+  marks: Mark[];
+  /**
+   * Why the marks cannot be read
+   */
+  marks_error: string | null;
+  /**
+   * The marks within the time range of links, added up by name
+   */
+  phases: {
+    name: string;
+    /**
+     * Number of marks
+     */
+    times: number;
+    /**
+     * Time of the phases in which the sent bytes are known
+     */
+    covered_seconds: number;
+    injected_bytes: number | null;
+    ejected_bytes: number | null;
+    /**
+     * Time for which the ports of the nodes were blocked, summed
+     */
+    blocked_seconds: number | null;
+    /**
+     * Sum of the numbers of the application
+     */
+    value: number | null;
+  }[];
+  /**
    * Start of the time range of links, neighbours and trees
    */
   links_from_ns: number;
@@ -1171,6 +1205,31 @@ export interface JobDetail {
     host_ports: number;
     job_blocked_seconds: number;
   }[];
+}
+export interface Mark {
+  name: string;
+  start_ns: number;
+  /**
+   * Null until the end of the records
+   */
+  end_ns: number | null;
+  /**
+   * Host list; null for all hosts
+   */
+  nodes: string | null;
+  /**
+   * A number of the application
+   */
+  value: number | null;
+}
+export interface Marks {
+  from_ns: number;
+  to_ns: number;
+  rows: Mark[];
+  /**
+   * Why there are no marks
+   */
+  reason?: string;
 }
 export interface JobMatrix {
   from_ns: number;

@@ -36,6 +36,8 @@ export type {
   Links as LinkRows,
   Manager as ManagerRow,
   Managers as ManagerRows,
+  Mark as MarkRow,
+  Marks as MarkRows,
   Port as PortDetail,
   PortName,
   Receiver,
@@ -52,6 +54,7 @@ export type DeviceRow = Topology["devices"][number];
 export type JobLink = JobDetail["uplinks"][number];
 export type JobNeighbour = JobDetail["neighbours"][number];
 export type JobNode = JobDetail["hosts"][number];
+export type JobPhase = JobDetail["phases"][number];
 export type JobTree = JobDetail["trees"][number];
 /** Kind of a device. */
 export type Kind = NonNullable<DeviceRow["kind"]>;
