@@ -447,3 +447,31 @@ test("square_has_nodes_by_leaf_switch_and_then_the_other_hosts", () => {
   assert.equal(most, 7);
   assert.equal(squareOf(cells.slice(0, 1)).most, 90);
 });
+
+test("hosts_behind_a_dead_switch_are_in_its_row", () => {
+  const event = (seconds, name, guid) => ({
+    ts: seconds * 1e9,
+    event: name,
+    sampler: "a",
+    guid,
+    port: null,
+    detail: "",
+  });
+  const rows = [
+    event(110, "unreachable", "host1"),
+    event(109, "unreachable", "switch"),
+    event(108, "unreachable", "host2"),
+    event(107, "unreachable", "other"),
+    event(20, "unreachable", "host3"),
+  ];
+  const found = folded(rows, (guid) => (guid.startsWith("host") ? "switch" : undefined));
+  assert.deepEqual(
+    found.map(({ guid, detail }) => [guid, detail]),
+    [
+      ["switch", "and 2 devices behind it"],
+      ["other", ""],
+      ["host3", ""],
+    ],
+  );
+  assert.equal(folded(rows).length, 5);
+});

@@ -205,6 +205,15 @@ class Heatmap implements View {
     this.app.setOption(name, value === standard ? "" : value);
   }
 
+  get zoomed(): { top: number; size: number } {
+    return { top: this.top, size: this.size };
+  }
+
+  set zoomed({ top, size }: { top: number; size: number }) {
+    [this.top, this.size] = [top, size];
+    this.draw();
+  }
+
   update(): void {
     for (const { update } of this.controls) update();
     this.showMetrics();
