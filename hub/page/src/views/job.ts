@@ -432,16 +432,16 @@ function phaseColumns(): Column<JobPhase>[] {
     {
       id: "name",
       title: "Phase",
-      width: "minmax(80px, 1fr)",
+      width: "minmax(64px, 1fr)",
       value: ({ name }) => name,
-      text: ({ name, times }) => (times === 1 ? name : `${name}, ${grouped(times)} times`),
+      text: ({ name, times }) => (times === 1 ? name : `${name} × ${grouped(times)}`),
     },
     {
       id: "seconds",
       title: "Time",
       hint: "Time of the phases with records",
       end: true,
-      width: "76px",
+      width: "58px",
       value: ({ covered_seconds }) => covered_seconds,
       text: ({ covered_seconds }) => duration(covered_seconds),
     },
@@ -451,7 +451,7 @@ function phaseColumns(): Column<JobPhase>[] {
     title: "Value",
     hint: "Sum of the numbers of the application",
     end: true,
-    width: "76px",
+    width: "58px",
     value: (row) => row.value,
     text: (row) => scaled(row.value, ""),
   };
