@@ -164,13 +164,22 @@ fn record(folder: &Path, net: &str, raw: &Raw, slots: u64) {
     let routes = folder.join("routes.txt");
     let fabric = net_file::read(&file).unwrap().fabric;
     fs::write(&routes, Traffic::forwarding_tables(&fabric)).unwrap();
+    let start = START_NS / 1_000_000_000;
+    let marks = folder.join("marks.csv");
+    let text = format!(
+        "name,start,end\ncompute,{start},{0}\nwrite,{0},\n",
+        start + 30
+    );
+    fs::write(&marks, text).unwrap();
     let groups = recording
         .storage
         .iter()
         .map(|group| format!("{group:?}"))
         .collect::<String>();
-    let config =
-        format!("fabric = \"tree\"\njobs = {jobs:?}\nroutes = {routes:?}\ngroups = [{groups}]\n");
+    let config = format!(
+        "fabric = \"tree\"\njobs = {jobs:?}\nroutes = {routes:?}\nmarks = {marks:?}\n\
+         groups = [{groups}]\n"
+    );
     fs::write(folder.join("hub.toml"), config).unwrap();
 }
 

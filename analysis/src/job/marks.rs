@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use super::source::{Fault, SourceError, csv as job_csv};
@@ -16,15 +16,18 @@ use crate::ports::{PortKey, PortSummary, with_equal_bins};
 use crate::when::Zone;
 
 /// A phase of an application.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Mark {
     /// Name of the phase.
     pub name: String,
     /// Hosts of the phase. `None` for all.
+    #[serde(rename = "nodes", serialize_with = "text_of")]
     pub hosts: Option<Hosts>,
     /// Start in nanoseconds since 1970.
+    #[serde(rename = "start_ns")]
     pub from: u64,
     /// End in nanoseconds since 1970. `None` for the end of the recording.
+    #[serde(rename = "end_ns")]
     pub to: Option<u64>,
     /// A number of the application, such as bytes written.
     pub value: Option<f64>,
@@ -152,6 +155,11 @@ fn mark(get: impl Fn(&str) -> Option<String>, zone: &Zone) -> Result<Mark, Fault
         to,
         value: get("value").map(number).transpose()?,
     })
+}
+
+/// Writes hosts as a host list.
+fn text_of<S: Serializer>(hosts: &Option<Hosts>, serializer: S) -> Result<S::Ok, S::Error> {
+    hosts.as_ref().map(Hosts::to_list).serialize(serializer)
 }
 
 impl Mark {

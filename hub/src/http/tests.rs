@@ -230,7 +230,7 @@ fn answers_have_the_described_form() {
 }
 
 #[test]
-fn marks_of_a_port_are_those_of_the_hosts_at_both_ends() {
+fn marks_are_selected_by_node_and_time() {
     let hub = filled();
     let names = |query: &str| {
         let (_, body) = get(&hub, &format!("/marks?{query}"));
@@ -240,8 +240,8 @@ fn marks_of_a_port_are_those_of_the_hosts_at_both_ends() {
             .collect::<Vec<_>>()
     };
     assert_eq!(names(""), ["read", "write", "write", "check"]);
-    // A switch port to node101.
-    assert_eq!(names("port=0x0000000000000001/1"), ["read", "write"]);
+    assert_eq!(names("node=node101%20mlx5_0"), ["read", "write"]);
+    assert_eq!(names("node=switch1&node=node103"), ["write", "check"]);
     let range = "&from=1700000100000000000&to=1700000125000000000";
     assert_eq!(names(range), ["write"]);
     let missing = crate::query::tests::hub(&[]);

@@ -7,7 +7,6 @@ use axum::extract::{Path, RawQuery, State};
 use axum::http::HeaderMap;
 use ibnet_analysis::hosts::host_of;
 use ibnet_analysis::job::marks::Mark;
-use ibnet_analysis::ports::PortKey;
 use serde::Serialize;
 
 use super::answer::Answer;
@@ -17,11 +16,10 @@ use super::places::Weight;
 use crate::archive::status::Status;
 use crate::events::Filter;
 use crate::live::timeline::Columns;
-use crate::live::topology::TopologyPort;
 use crate::query::error::{ApiError, wrong};
 use crate::query::heat::{self, HeatMetric, Join};
 use crate::query::marks::{self as events, Mark as EventMark};
-use crate::query::phases::{self, MarkRow};
+use crate::query::phases;
 use crate::query::{port, series};
 use crate::state::{Hub, InputState};
 use crate::store::{Counts, Kept};
@@ -291,7 +289,7 @@ pub(crate) async fn heat(
 struct Marks {
     from_ns: u64,
     to_ns: u64,
-    rows: Vec<MarkRow>,
+    rows: Vec<Mark>,
     /// Why there are no marks.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
@@ -302,30 +300,23 @@ pub(crate) async fn marks(
     headers: HeaderMap,
     RawQuery(query): RawQuery,
 ) -> Answered {
-    let params = Params::parse(query.as_deref(), &["port", "from", "to"])?;
+    let params = Params::parse(query.as_deref(), &["node", "from", "to"])?;
     let (from_ns, to_ns) = params.range(kept_range(&app.hub))?;
     app.compute(headers, move |hub| {
-        let ports: Vec<PortKey> = params.all("port").map(port_key).collect::<Result<_, _>>()?;
-        let topology = Arc::clone(&hub.read().topology);
-        let places = ports.iter().filter_map(|key| topology.find(*key));
-        let ends: Vec<_> = places.map(|place| &topology.ports[place]).collect();
-        let is_wanted = |mark: &&Mark| {
-            let has = |node: &str| mark.contains(host_of(node));
-            let is_near = |port: &&TopologyPort| {
-                has(&port.node) || port.peer_node.as_deref().is_some_and(has)
-            };
-            ports.is_empty() || ends.iter().any(is_near)
+        let is_wanted = |mark: &Mark| {
+            let mut nodes = params.all("node").peekable();
+            nodes.peek().is_none() || nodes.any(|node| mark.contains(host_of(node)))
         };
         let found = phases::within(hub, (from_ns, to_ns));
-        let found = found.unwrap_or_else(|| Err(phases::NO_MARKS.to_owned()));
-        let rows = found
-            .as_ref()
-            .map(|marks| phases::rows(marks.iter().filter(is_wanted)));
+        let (marks, reason) = match found.unwrap_or_else(|| Err(phases::NO_MARKS.to_owned())) {
+            Ok(marks) => (marks, None),
+            Err(reason) => (Vec::new(), Some(reason)),
+        };
         Answer::json(&Marks {
             from_ns,
             to_ns,
-            rows: rows.unwrap_or_default(),
-            reason: found.err(),
+            rows: phases::longest(marks, is_wanted),
+            reason,
         })
     })
     .await

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use ibnet_analysis::hosts::{Hosts, host_of};
 use ibnet_analysis::job::all::{JobList, JobTotal, NodeTotal};
 use ibnet_analysis::job::imbalance::Imbalance;
-use ibnet_analysis::job::marks::{self, PhaseSum};
+use ibnet_analysis::job::marks::{self, Mark, PhaseSum};
 use ibnet_analysis::job::run::JobRun;
 use ibnet_analysis::job::sharing::{Matrix, Shares, equal_bins};
 use ibnet_analysis::job::{Job, Uplink};
@@ -22,7 +22,7 @@ use crate::jobs::Known;
 use crate::jobs::settle::{BIN_NS, keys_of};
 use crate::query::error::ApiError;
 use crate::query::evaluated::{Evaluated, Evaluations, MAX_RECORDS};
-use crate::query::phases::{self, MarkRow};
+use crate::query::phases;
 use crate::state::Hub;
 
 /// Default time range of a job's links: its last minute.
@@ -179,7 +179,7 @@ pub(crate) struct JobAnswer {
     bins_from_ns: Option<u64>,
     bin_ns: u64,
     /// Marks with nodes of the job in the time of the bins, the first start first.
-    marks: Vec<MarkRow>,
+    marks: Vec<Mark>,
     /// Why the marks cannot be read.
     marks_error: Option<String>,
     /// Start and end of the time range of the fields below.
@@ -318,15 +318,15 @@ pub(crate) fn one(
         known.start_ns().min(range.0),
         known.run.to.unwrap_or(u64::MAX),
     );
-    let mut marks = match phases::within(hub, time).unwrap_or_else(|| Ok(Vec::new())) {
+    let marks = match phases::within(hub, time).unwrap_or_else(|| Ok(Vec::new())) {
         Ok(marks) => marks,
         Err(error) => {
             answer.marks_error = Some(error);
             Vec::new()
         }
     };
-    marks.retain(|mark| known.run.hosts.iter().any(|host| mark.contains(host)));
-    answer.marks = phases::rows(marks.iter());
+    let is_own = |mark: &Mark| known.run.hosts.iter().any(|host| mark.contains(host));
+    answer.marks = phases::longest(marks.clone(), is_own);
     // Of a job that ended before the oldest record, only the totals exist.
     if range.0 < range.1 {
         let found = evaluations.find(hub, range)?;
@@ -334,8 +334,8 @@ pub(crate) fn one(
         answer.uplinks = own.uplinks();
         answer.neighbours = own.neighbours(&others, range);
         answer.trees = trees(&found, &known.run.hosts);
-        marks.retain(|mark| mark.from < range.1 && mark.to.is_none_or(|end| end > range.0));
-        let phases = marks::phases(found.ports(), &known.run.hosts, &marks);
+        let mut phases = marks::phases(found.ports(), &known.run.hosts, &marks);
+        phases.retain(|phase| phase.covered_seconds > 0.0 || phase.blocked_covered_seconds > 0.0);
         answer.phases = marks::by_name(&phases);
     }
     Ok(answer)
@@ -349,9 +349,17 @@ pub(crate) struct MatrixAnswer {
     /// What the ends of the cells are: `hosts` or `leaf switches`.
     ends: &'static str,
     /// `None` without an estimate.
-    matrix: Option<Matrix>,
+    matrix: Option<MatrixRow>,
     /// Reason why there is no estimate.
     reason: Option<String>,
+}
+
+/// An estimate, and what it is worth.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+struct MatrixRow {
+    #[serde(flatten)]
+    matrix: Matrix,
+    worth: String,
 }
 
 /// Reasons why there is no estimate.
@@ -401,8 +409,10 @@ pub(crate) fn matrix(
             match shares.matrix(&hosts) {
                 None => found.reason = Some(TOO_MANY.to_owned()),
                 Some(matrix) => {
+                    let worth = matrix.worth().replace('\n', " ");
                     let (matrix, ends) = matrix.brief();
-                    (found.matrix, found.ends) = (Some(matrix.with_others_joined()), ends);
+                    let matrix = matrix.with_others_joined();
+                    (found.matrix, found.ends) = (Some(MatrixRow { matrix, worth }), ends);
                 }
             }
         }

@@ -146,6 +146,31 @@ impl Matrix {
         }
     }
 
+    /// Returns what the estimate is worth, in lines of 80 characters.
+    pub fn worth(&self) -> String {
+        let mut text = format!(
+            "Port counters have no destinations. An estimate can be wrong by half or more:\n\
+             trust which pairs are large, and the bounds. Both come from the routes and the\n\
+             counters in intervals of {} s, and assume that hosts of different jobs\n\
+             exchange no data.",
+            self.interval_ns as f64 / 1e9
+        );
+        if let Some(share) = self.unexplained {
+            text += &format!(
+                "\n{:.1} % of the traffic between switches is not explained.",
+                100.0 * share
+            );
+        }
+        if self.contradicted_seconds > 0.0 {
+            text += &format!(
+                "\nIn {:.0} s of this time, the counters contradict this assumption: do not trust\n\
+                 the estimates of this time. Its bounds do not assume it.",
+                self.contradicted_seconds
+            );
+        }
+        text
+    }
+
     /// Returns the traffic with all hosts that are not nodes of the job as one end, [`OTHERS`].
     /// Its bounds are the sums of those of the hosts.
     #[must_use]

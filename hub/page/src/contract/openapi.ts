@@ -1286,6 +1286,10 @@ export interface JobMatrix {
      * Time in which the counters show that hosts of different jobs exchange data
      */
     contradicted_seconds: number;
+    /**
+     * What the estimate is worth, as a text
+     */
+    worth: string;
   } | null;
   /**
    * Why there is no estimate

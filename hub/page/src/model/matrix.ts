@@ -4,26 +4,28 @@ import type { MatrixCell } from "../contract/types";
 import { compareNames } from "./units";
 
 /** A sender or receiver: a host, a leaf switch, or all hosts that are not nodes of the job. */
-export interface End {
+interface End {
   name: string;
   leaf: string;
   isNode: boolean;
 }
 
-export interface Square {
+interface Square {
   /** Nodes by leaf switch and name, and then the other hosts. */
   ends: End[];
   /** Cells by sender and receiver. Missing are pairs without possible traffic. */
-  cells: (MatrixCell | undefined)[][];
+  cells: Map<string, MatrixCell>;
   /** Largest estimate of a pair of nodes, or of all pairs if nodes sent nothing to each other. */
   most: number;
 }
 
+export const pairKey = (from: string, to: string) => `${from} ${to}`;
+
 export function squareOf(cells: readonly MatrixCell[]): Square {
   const known = new Map<string, End>();
-  for (const cell of cells) {
-    known.set(cell.from, { name: cell.from, leaf: cell.from_leaf, isNode: cell.from_is_node });
-    known.set(cell.to, { name: cell.to, leaf: cell.to_leaf, isNode: cell.to_is_node });
+  for (const { from, from_leaf, from_is_node, to, to_leaf, to_is_node } of cells) {
+    known.set(from, { name: from, leaf: from_leaf, isNode: from_is_node });
+    known.set(to, { name: to, leaf: to_leaf, isNode: to_is_node });
   }
   const ends = [...known.values()].sort(
     (a, b) =>
@@ -31,11 +33,12 @@ export function squareOf(cells: readonly MatrixCell[]): Square {
       compareNames(a.leaf, b.leaf) ||
       compareNames(a.name, b.name),
   );
-  const place = new Map(ends.map(({ name }, index) => [name, index]));
-  const square = ends.map(() => new Array<MatrixCell | undefined>(ends.length));
-  for (const cell of cells) square[place.get(cell.from)!][place.get(cell.to)!] = cell;
-  const largest = (some: readonly MatrixCell[]) =>
-    some.reduce((most, { estimate_bytes }) => Math.max(most, estimate_bytes), 0);
   const own = cells.filter(({ from_is_node, to_is_node }) => from_is_node && to_is_node);
-  return { ends, cells: square, most: largest(own) || largest(cells) };
+  const largest = (some: readonly MatrixCell[]) =>
+    Math.max(0, ...some.map(({ estimate_bytes }) => estimate_bytes));
+  return {
+    ends,
+    cells: new Map(cells.map((cell) => [pairKey(cell.from, cell.to), cell])),
+    most: largest(own) || largest(cells),
+  };
 }

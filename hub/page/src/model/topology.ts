@@ -141,6 +141,11 @@ export class Topology {
     return peers.find((peer) => peer !== null) ?? undefined;
   }
 
+  /** Returns the node description of a port; empty if the port is not known. */
+  nodeOf(key: string): string {
+    return this.ports[this.indexOfKey(key)]?.node ?? "";
+  }
+
   keyOf(port: number): string {
     const row = this.ports[port];
     return portKey(row.guid, row.port);

@@ -107,7 +107,7 @@ class PortView implements View {
     this.marks = new Poll(
       app,
       "marks",
-      () => this.range({ port: this.ports() }),
+      () => this.range({ node: this.ports().map((key) => topology.nodeOf(key)) }),
       changed,
       MARKS_PERIOD,
     );

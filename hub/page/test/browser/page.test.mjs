@@ -192,6 +192,7 @@ test("job_page_shows_its_traffic_and_marks_its_nodes", { skip }, async (context)
       "Links between switches",
       "Traffic between nodes",
       "Largest pairs",
+      "Phases of the application",
       "Nodes",
     ],
   );
@@ -227,14 +228,10 @@ test("job_page_estimates_the_traffic_between_nodes_or_names_the_missing_key", {
   const { octets, tolerance } = parseOctets(cells[3]);
   assert.ok(Math.abs(octets - estimate_bytes) <= tolerance, `${cells[3]}: ${estimate_bytes}`);
   assert.match(await page.textContent(".matrix-worth"), /Port counters have no destinations/);
-  const ends = new Set(matrix.cells.flatMap(({ from, to }) => [from, to]));
-  const box = await page.locator(".job-matrix .picture").boundingBox();
-  // The first row and the second column of the square.
-  const size = Math.min(0.72 * box.width, box.height - 16) / ends.size;
-  await page.mouse.move(box.x + 0.28 * box.width + 1.5 * size, box.y + 16 + size / 2);
-  await page.waitForFunction(() =>
-    /At least.*At most/s.test(document.querySelector(".tip:not([hidden])")?.textContent ?? ""),
-  );
+  const titles = await page.$$eval(".matrix i", (all) => all.map(({ title }) => title));
+  const ends = new Set(matrix.cells.flatMap(({ from, to }) => [from, to])).size;
+  assert.equal(titles.length, ends * (ends - 1));
+  assert.ok(titles.some((title) => title.startsWith(`${from} to ${to}: ${cells[3]} (`)));
   await page.route("**/matrix*", (route) =>
     route.fulfill({
       json: { from_ns: 0, to_ns: 0, ends: "hosts", matrix: null, reason: "set the key routes" },
@@ -243,6 +240,29 @@ test("job_page_estimates_the_traffic_between_nodes_or_names_the_missing_key", {
   await page.reload();
   await page.waitForSelector("text=There is no estimate: set the key routes.");
   assert.equal(await page.isVisible(".job-matrix"), false);
+  assert.deepEqual(faults, []);
+});
+
+test("marks_of_an_application_are_on_heat_maps_and_jobs", {
+  skip: skip || (isSimulated ? false : "the generated fabric has no marks"),
+}, async (context) => {
+  const { page, faults } = await openPage(context, shared.browser, hub);
+  await show(page, hub, "heatmap");
+  const { rows } = await hub.json("marks");
+  assert.deepEqual(
+    rows.map(({ name }) => name),
+    ["compute", "write"],
+  );
+  const box = await page.locator(".picture").boundingBox();
+  await page.mouse.move(box.x + 0.9 * box.width, box.y + box.height / 2);
+  await page.waitForFunction(() =>
+    document.querySelector(".tip:not([hidden])")?.textContent.includes("Markswrite"),
+  );
+  const { rows: jobs } = await hub.json("jobs?state=running");
+  await show(page, hub, `job/${jobs[0].job}`);
+  await page.waitForSelector(".job-phases:not([hidden]) .table-row:not([hidden])");
+  assert.match(await page.textContent(".job-phases .table-rows"), /write/);
+  await page.screenshot({ path: `${pictures}/marks.png`, fullPage: true });
   assert.deepEqual(faults, []);
 });
 

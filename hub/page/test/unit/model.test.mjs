@@ -443,7 +443,7 @@ test("square_has_nodes_by_leaf_switch_and_then_the_other_hosts", () => {
     ends.map(({ name }) => name),
     ["n2", "n10", "other hosts"],
   );
-  assert.deepEqual([square[1][0].estimate_bytes, square[0][2]], [7, undefined]);
+  assert.deepEqual([square.get("n10 n2").estimate_bytes, square.get("n2 other")], [7, undefined]);
   assert.equal(most, 7);
   assert.equal(squareOf(cells.slice(0, 1)).most, 90);
 });
