@@ -13,9 +13,12 @@ use crate::archive::status::with_help;
 /// A file, and what was read from it.
 pub(crate) struct Reread<T> {
     path: PathBuf,
-    parse: Box<dyn Fn(&str, &str) -> Result<T, String> + Send + Sync>,
+    parse: Parse<T>,
     last: Mutex<Option<Last<T>>>,
 }
+
+/// Parses the text of a file. The second argument is the name of the file.
+type Parse<T> = Box<dyn Fn(&str, &str) -> Result<T, String> + Send + Sync>;
 
 /// The result of the last read, with the time of the last change and the size of the file.
 type Last<T> = (Option<(SystemTime, u64)>, Result<Arc<T>, String>);

@@ -7,6 +7,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { readdir, readFile } from "node:fs/promises";
+import { createServer } from "node:net";
 import { cpus, loadavg } from "node:os";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
@@ -227,7 +228,8 @@ async function feed(hub, samplers, count, past = false) {
   hub.next = first + count;
   for (let slot = first; slot < first + count; slot++) {
     for (let sampler = 0; sampler < samplers; sampler++) {
-      if (!hub.child.stdin.write(slotLines(sampler, slot))) await once(hub.child.stdin, "drain");
+      const { sink = hub.child.stdin } = hub;
+      if (!sink.write(slotLines(sampler, slot))) await once(sink, "drain");
     }
     if (!past) await sleep(Math.max(0, 1000 * (slot + 1) - Date.now()));
   }
@@ -263,10 +265,20 @@ async function cpu() {
 async function alerts() {
   for (const samplers of [8, 165]) {
     const ports = samplers * PORTS;
-    const hub = await startHub();
+    // Standard input has the earlier records. It is no live input, so its records alone would not
+    // be evaluated while lines arrive.
+    const server = createServer().listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const live = `tcp://127.0.0.1:${server.address().port}`;
+    const args = ["--listen", "127.0.0.1:0", "--input", "-", "--input", live];
+    const connected = once(server, "connection");
+    const hub = await start(values.hub, args, "pipe");
+    const [socket] = await connected;
     hub.child.stdin.write(startLines(samplers));
     await feed(hub, samplers, EARLIER, true);
     await settled(hub, EARLIER * ports);
+    hub.sink = socket;
+    socket.on("error", () => {}).write(startLines(samplers));
     await feed(hub, samplers, 30);
     const before = await alertSeconds(hub);
     await feed(hub, samplers, 3 * seconds);
@@ -278,6 +290,7 @@ async function alerts() {
       `${3 * seconds} s`,
     );
     await stop(hub);
+    server.close();
   }
 }
 

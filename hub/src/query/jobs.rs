@@ -318,9 +318,10 @@ pub(crate) fn one(
         known.start_ns().min(range.0),
         known.run.to.unwrap_or(u64::MAX),
     );
-    let marks = match phases::within(hub, time).unwrap_or_else(|| Ok(Vec::new())) {
-        Ok(marks) => marks,
-        Err(error) => {
+    let marks = match phases::within(hub, time) {
+        None => Vec::new(),
+        Some(Ok(marks)) => marks,
+        Some(Err(error)) => {
             answer.marks_error = Some(error);
             Vec::new()
         }
