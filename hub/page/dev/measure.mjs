@@ -263,7 +263,7 @@ async function cpu() {
 
 /** CPU of the search for alerts, which evaluates the records of 30 s at a time. */
 async function alerts() {
-  for (const samplers of [8, 165]) {
+  for (const samplers of [8, 33]) {
     const ports = samplers * PORTS;
     // Standard input has the earlier records. It is no live input, so its records alone would not
     // be evaluated while lines arrive.
