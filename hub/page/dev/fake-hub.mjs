@@ -295,6 +295,9 @@ function jobDetail(row) {
     links_from_ns: row.traffic_to_ns - 6e10,
     links_to_ns: row.traffic_to_ns,
     uplinks,
+    marks: [],
+    marks_error: null,
+    phases: [],
     neighbours: jobs()
       .filter(({ job }) => job !== row.job)
       .map(({ job, name, user, state }, index) => ({
@@ -508,6 +511,8 @@ function answer(path, query) {
       return { ...rows(query, events()), kinds };
     case "samplers":
       return rows(query, samplers());
+    case "marks":
+      return rows(query, []);
     case "jobs": {
       const list = jobs();
       const wanted = query.get("job");
