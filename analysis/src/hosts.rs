@@ -76,6 +76,14 @@ impl Hosts {
         self.names.iter().map(String::as_str)
     }
 
+    /// Returns the names and the patterns as a host list.
+    pub fn to_list(&self) -> String {
+        let names = hostlist::fold(self.iter());
+        let names = Some(names.as_str()).filter(|names| !names.is_empty());
+        let parts: Vec<&str> = names.into_iter().chain(self.patterns()).collect();
+        parts.join(",")
+    }
+
     /// Returns the patterns.
     pub fn patterns(&self) -> impl Iterator<Item = &str> {
         self.patterns.iter().map(Pattern::as_str)

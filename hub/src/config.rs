@@ -46,6 +46,8 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("archive_consumer", "\"ibnet-hub\""),
     ("jobs", "\"slurm\""),
     ("hide_users", "true"),
+    ("routes", "\"/var/lib/ibnet/routes.txt\""),
+    ("marks", "\"/var/lib/ibnet/marks.csv\""),
     ("groups", "[\"storage=oss*,mds*\"]"),
     ("simulate", "\"fabric.p\""),
     ("alerts.off", "[\"InfinibandRelayErrors\"]"),
@@ -110,6 +112,10 @@ pub struct Raw {
     pub jobs: String,
     /// Whether the names of users are removed from jobs.
     pub hide_users: bool,
+    /// Path of a file with forwarding tables.
+    pub routes: String,
+    /// Path of a file with the marks of applications.
+    pub marks: String,
     /// Groups of hosts: `NAME=HOSTLIST`.
     pub groups: Vec<String>,
     /// Path of the net file of a simulated fabric.
@@ -153,6 +159,8 @@ impl Default for Raw {
             archive_consumer: "ibnet-hub".to_owned(),
             jobs: String::new(),
             hide_users: false,
+            routes: String::new(),
+            marks: String::new(),
             groups: Vec::new(),
             simulate: String::new(),
             simulated: Simulated {
@@ -274,6 +282,10 @@ pub struct Config {
     pub jobs: Option<JobSource>,
     /// Whether the names of users are removed from jobs.
     pub hide_users: bool,
+    /// File with forwarding tables.
+    pub routes: Option<PathBuf>,
+    /// File with the marks of applications.
+    pub marks: Option<PathBuf>,
     /// Groups of hosts.
     pub groups: Groups,
     /// Net file of a simulated fabric, and its behaviour.
@@ -345,6 +357,8 @@ impl Raw {
                 file => Some(JobSource::File(PathBuf::from(file))),
             },
             hide_users: self.hide_users,
+            routes: path(&self.routes),
+            marks: path(&self.marks),
             groups: self.groups()?,
             simulate: simulate.map(|net| (net, self.simulated.clone())),
             tokens_file: path(&self.users.tokens_file),

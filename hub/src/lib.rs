@@ -18,6 +18,7 @@
 //! | `jobs` | the jobs of the cluster, with the traffic of their nodes |
 //! | `samplers`, `events`, `kinds` | the condition of the samplers, the events, and their kinds |
 //! | `clocks` | which samplers have a wrong clock |
+//! | `reread` | a file that is read again when it changes |
 //! | `texts` | limits the length of the strings in records |
 //! | `threads` | starts the threads, and reports their panics |
 //! | `query` | answers from the records |
@@ -37,6 +38,7 @@ mod jobs;
 mod kinds;
 mod live;
 mod query;
+mod reread;
 mod samplers;
 mod shared;
 mod simulate;

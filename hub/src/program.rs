@@ -89,6 +89,8 @@ pub fn run(config: &Config, ready: impl FnOnce(&str)) -> Result<(), HubError> {
         .with_archive(config.archive.clone().map(Archive::new))
         .with_packing(spool.as_ref().map(|(status, _)| Arc::clone(status)))
         .with_groups(groups)
+        .with_routes(config.routes.clone())
+        .with_marks(config.marks.clone())
         .with_users(users);
     let hub = Arc::new(hub);
     if let Some(net) = &config.net {

@@ -1,5 +1,6 @@
 //! The state of the hub, and the rules by which records change it.
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
@@ -7,8 +8,11 @@ use std::time::Duration;
 use ibnet::metrics::Users;
 use ibnet::topology::Fabric;
 use ibnet_analysis::groups::Groups;
+use ibnet_analysis::job::marks::{self, Mark};
 use ibnet_analysis::ports::PortKey;
 use ibnet_analysis::record::{Port, Record};
+use ibnet_analysis::routes::Routes;
+use ibnet_analysis::when::Zone;
 use ibnet_record::Says;
 use serde::Serialize;
 use tokio::sync::watch;
@@ -24,6 +28,7 @@ use crate::live::rounds::{Due, Rounds};
 use crate::live::timeline::{Sample, Timeline};
 use crate::live::topology::{Collector, Topology};
 use crate::live::{COUNT, most_slots};
+use crate::reread::Reread;
 use crate::samplers::{Arrival, ClockChange, Samplers, is_in_slot};
 use crate::store::{Kept, Limits, Store, Times};
 
@@ -111,6 +116,10 @@ pub(crate) struct Hub {
     pub(crate) packing: Option<Arc<status::Shared>>,
     /// Groups of hosts.
     pub(crate) groups: Groups,
+    /// Forwarding tables.
+    pub(crate) routes: Option<Reread<Routes>>,
+    /// Marks of applications.
+    pub(crate) marks: Option<Reread<Vec<Mark>>>,
     /// Users who may mark alerts. Without it, the API changes nothing.
     pub(crate) users: Option<Users>,
     /// The alerts.
@@ -182,6 +191,8 @@ impl Hub {
             archive: None,
             packing: None,
             groups: Groups::default(),
+            routes: None,
+            marks: None,
             users: None,
             alerts: Mutex::default(),
         }
@@ -197,6 +208,17 @@ impl Hub {
 
     pub(crate) fn with_users(self, users: Option<Users>) -> Self {
         Self { users, ..self }
+    }
+
+    pub(crate) fn with_routes(self, path: Option<PathBuf>) -> Self {
+        let routes = path.map(|path| Reread::new(path, Routes::parse));
+        Self { routes, ..self }
+    }
+
+    pub(crate) fn with_marks(self, path: Option<PathBuf>) -> Self {
+        let parse = |text: &str, name: &str| marks::parse(text, name, &Zone::local());
+        let marks = path.map(|path| Reread::new(path, parse));
+        Self { marks, ..self }
     }
 
     pub(crate) fn with_groups(self, groups: Groups) -> Self {

@@ -9,6 +9,8 @@ use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 
+use ibnet::mad::transport::sim::traffic::Traffic;
+use ibnet::topology::net_file;
 use ibnet::topology::synthetic::FatTree;
 use ibnet_hub::config::Raw;
 
@@ -159,12 +161,25 @@ fn record(folder: &Path, net: &str, raw: &Raw, slots: u64) {
     }
     let jobs = folder.join("jobs.csv");
     fs::write(&jobs, &recording.jobs).unwrap();
+    let routes = folder.join("routes.txt");
+    let fabric = net_file::read(&file).unwrap().fabric;
+    fs::write(&routes, Traffic::forwarding_tables(&fabric)).unwrap();
+    let start = START_NS / 1_000_000_000;
+    let marks = folder.join("marks.csv");
+    let text = format!(
+        "name,start,end\ncompute,{start},{0}\nwrite,{0},\n",
+        start + 30
+    );
+    fs::write(&marks, text).unwrap();
     let groups = recording
         .storage
         .iter()
         .map(|group| format!("{group:?}"))
         .collect::<String>();
-    let config = format!("fabric = \"tree\"\njobs = {jobs:?}\ngroups = [{groups}]\n");
+    let config = format!(
+        "fabric = \"tree\"\njobs = {jobs:?}\nroutes = {routes:?}\nmarks = {marks:?}\n\
+         groups = [{groups}]\n"
+    );
     fs::write(folder.join("hub.toml"), config).unwrap();
 }
 

@@ -110,18 +110,29 @@ impl Edges {
 }
 
 fn remember(readings: &mut Vec<Reading>, record: &Port<'_>) {
+    // The counters of a port mostly have the same order in each record. Nothing is allocated for a
+    // known counter, because this runs for each record near an edge.
+    let mut next = 0;
     for (name, value) in &record.counters {
-        let known = readings.iter().position(|reading| *reading.name == **name);
-        let reading = Reading {
-            name: (*name).into(),
-            last: LastReading::new(record, known.map(|index| &readings[index].last)),
-            is_saturated: record.is_saturated(name),
-            value: value.clone(),
+        let is_of = |reading: &Reading| *reading.name == **name;
+        let known = match readings.get(next).is_some_and(is_of) {
+            true => Some(next),
+            false => readings.iter().position(is_of),
         };
-        match known {
-            Some(index) => readings[index] = reading,
-            None => readings.push(reading),
+        let is_saturated = record.is_saturated(name);
+        match known.map(|index| &mut readings[index]) {
+            Some(reading) => {
+                reading.last = LastReading::new(record, Some(&reading.last));
+                (reading.is_saturated, reading.value) = (is_saturated, value.clone());
+            }
+            None => readings.push(Reading {
+                name: (*name).into(),
+                last: LastReading::new(record, None),
+                is_saturated,
+                value: value.clone(),
+            }),
         }
+        next = known.unwrap_or(readings.len() - 1) + 1;
     }
 }
 

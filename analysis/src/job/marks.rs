@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ibnet_record::interval::Interval;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use super::source::{Fault, SourceError, csv as job_csv};
@@ -18,15 +18,18 @@ use crate::ports::{PortKey, PortSummary, with_equal_bins};
 use crate::when::Zone;
 
 /// A phase of an application.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Mark {
     /// Name of the phase.
     pub name: String,
     /// Hosts of the phase. `None` for all.
+    #[serde(rename = "nodes", serialize_with = "text_of")]
     pub hosts: Option<Hosts>,
     /// Start in nanoseconds since 1970.
+    #[serde(rename = "start_ns")]
     pub from: u64,
     /// End in nanoseconds since 1970. `None` for the end of the recording.
+    #[serde(rename = "end_ns")]
     pub to: Option<u64>,
     /// A number of the application, such as bytes written.
     pub value: Option<f64>,
@@ -55,6 +58,26 @@ pub struct Phase {
     pub covered_seconds: f64,
     /// Time of the phase in which the blocked time is known, in seconds.
     pub blocked_covered_seconds: f64,
+}
+
+/// The phases of one name, added up.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct PhaseSum {
+    /// Name of the phases.
+    pub name: String,
+    /// Number of phases.
+    pub times: usize,
+    /// Time of the phases in which the sent bytes are known, in seconds.
+    pub covered_seconds: f64,
+    /// Bytes that the nodes sent. Null if unknown.
+    pub injected_bytes: Option<f64>,
+    /// Bytes that the nodes received. Null if unknown.
+    pub ejected_bytes: Option<f64>,
+    /// Time for which the ports of the nodes were blocked, summed over the ports, in seconds. Null
+    /// if unknown.
+    pub blocked_seconds: Option<f64>,
+    /// Sum of the numbers of the application. Null if no mark has one.
+    pub value: Option<f64>,
 }
 
 /// Parses marks. `name` is the name of the file, and `zone` that of times without a zone.
@@ -136,6 +159,11 @@ fn mark(get: impl Fn(&str) -> Option<String>, zone: &Zone) -> Result<Mark, Fault
     })
 }
 
+/// Writes hosts as a host list.
+fn text_of<S: Serializer>(hosts: &Option<Hosts>, serializer: S) -> Result<S::Ok, S::Error> {
+    hosts.as_ref().map(Hosts::to_list).serialize(serializer)
+}
+
 impl Mark {
     /// Returns whether a host takes part in the phase.
     pub fn contains(&self, host: &str) -> bool {
@@ -152,6 +180,44 @@ pub fn phases(ports: &BTreeMap<PortKey, PortSummary>, hosts: &Hosts, marks: &[Ma
     own.retain(|port| is_one_of(hosts, port.host));
     let own: Vec<_> = own.iter().map(|port| (port.host, parts(port))).collect();
     of_parts(&own, marks)
+}
+
+/// Adds up the phases with the same name, in the order of their first starts.
+pub fn by_name(phases: &[Phase]) -> Vec<PhaseSum> {
+    let mut phases: Vec<&Phase> = phases.iter().collect();
+    phases.sort_by_key(|phase| phase.start_ns);
+    let mut sums: Vec<PhaseSum> = Vec::new();
+    for phase in phases {
+        let known = sums.iter().position(|sum| sum.name == phase.name);
+        let place = known.unwrap_or_else(|| {
+            sums.push(PhaseSum {
+                name: phase.name.clone(),
+                times: 0,
+                covered_seconds: 0.0,
+                injected_bytes: None,
+                ejected_bytes: None,
+                blocked_seconds: None,
+                value: None,
+            });
+            sums.len() - 1
+        });
+        let sum = &mut sums[place];
+        let add = |sum: &mut Option<f64>, value: Option<f64>| {
+            *sum = value.map(|value| sum.unwrap_or(0.0) + value).or(*sum);
+        };
+        let known = |seconds: f64, value: f64| (seconds > 0.0).then_some(value);
+        let (bytes, blocked) = (phase.covered_seconds, phase.blocked_covered_seconds);
+        sum.times += 1;
+        sum.covered_seconds += bytes;
+        add(&mut sum.injected_bytes, known(bytes, phase.injected_bytes));
+        add(&mut sum.ejected_bytes, known(bytes, phase.ejected_bytes));
+        add(
+            &mut sum.blocked_seconds,
+            known(blocked, phase.blocked_seconds),
+        );
+        add(&mut sum.value, phase.value);
+    }
+    sums
 }
 
 /// The traffic of a host port in parts of the time, within which it is taken as constant.

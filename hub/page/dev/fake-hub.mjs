@@ -263,6 +263,8 @@ function jobs() {
   }));
 }
 
+const noMatrix = { from_ns: 0, to_ns: 0, ends: "hosts", matrix: null, reason: "no routes" };
+
 function jobDetail(row) {
   const first = 24 * jobs().findIndex(({ job }) => job === row.job);
   const name = (index) => fabric.name(index);
@@ -293,6 +295,9 @@ function jobDetail(row) {
     links_from_ns: row.traffic_to_ns - 6e10,
     links_to_ns: row.traffic_to_ns,
     uplinks,
+    marks: [],
+    marks_error: null,
+    phases: [],
     neighbours: jobs()
       .filter(({ job }) => job !== row.job)
       .map(({ job, name, user, state }, index) => ({
@@ -506,6 +511,8 @@ function answer(path, query) {
       return { ...rows(query, events()), kinds };
     case "samplers":
       return rows(query, samplers());
+    case "marks":
+      return rows(query, []);
     case "jobs": {
       const list = jobs();
       const wanted = query.get("job");
@@ -579,8 +586,9 @@ const server = createServer(async (request, response) => {
       ? jobs().find((each) => `job/${each.job}` === path)
       : undefined;
     const group = groups().find((each) => `group/${each.group}` === path);
-    const found =
-      job !== undefined
+    const found = path.endsWith("/matrix")
+      ? noMatrix
+      : job !== undefined
         ? jobDetail(job)
         : group !== undefined
           ? groupDetail(group, url.searchParams)

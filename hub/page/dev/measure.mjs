@@ -1,12 +1,13 @@
 // Measures the hub and its page, and prints the table of docs/inside/performance.md:
 //
-//     node dev/measure.mjs [--hub ../../target/release/ibnet-hub] [--cables 1] [frames pixel clients cpu memory]
+//     node dev/measure.mjs [--hub ../../target/release/ibnet-hub] [--cables 1] [frames pixel clients cpu alerts memory]
 //
 // Times of the page are CPU times of its main thread, from a trace of Chromium with software
 // rendering. Times of the hub are its user and system time. Each part has a limit of time.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { readFile } from "node:fs/promises";
+import { readdir, readFile } from "node:fs/promises";
+import { createServer } from "node:net";
 import { cpus, loadavg } from "node:os";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
@@ -27,7 +28,7 @@ const { values, positionals } = parseArgs({
   },
 });
 const seconds = Number(values.seconds);
-const PARTS = { frames: pageFrames, pixel: slotToPixel, clients, cpu, memory };
+const PARTS = { frames: pageFrames, pixel: slotToPixel, clients, cpu, alerts, memory };
 /** Longest time of a part in seconds, beyond the time of its measurements. */
 const LIMIT = 120;
 const chosen = positionals.length > 0 ? positionals : Object.keys(PARTS);
@@ -69,9 +70,21 @@ async function stop({ child }) {
 /** Starts a hub that reads records from a pipe, without jobs of a cluster. */
 const startHub = () => start(values.hub, ["--listen", "127.0.0.1:0", "--input", "-"], "pipe");
 
-/** Returns the user and system time of a process in seconds. Linux counts 100 ticks a second. */
-async function cpuSeconds({ child }) {
-  const stat = await readFile(`/proc/${child.pid}/stat`, "utf8");
+/** Returns the user and system time of a process in seconds. */
+const cpuSeconds = ({ child }) => cpuOf(`/proc/${child.pid}`);
+
+/** Returns the user and system time of the thread that looks for alerts, in seconds. */
+async function alertSeconds({ child }) {
+  for (const thread of await readdir(`/proc/${child.pid}/task`)) {
+    const folder = `/proc/${child.pid}/task/${thread}`;
+    if ((await readFile(`${folder}/comm`, "utf8")).trim() === "alerts") return cpuOf(folder);
+  }
+  throw new Error("the hub has no thread alerts");
+}
+
+/** Linux counts 100 ticks a second. */
+async function cpuOf(folder) {
+  const stat = await readFile(`${folder}/stat`, "utf8");
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
   return (Number(fields[11]) + Number(fields[12])) / 100;
 }
@@ -175,6 +188,9 @@ async function cpuOfSmall(hub, started) {
   return `${((100 * ((await cpuSeconds(hub)) - before)) / time).toFixed(1)} % of a core`;
 }
 
+/** Slots before those in which the search for alerts is measured: an evaluation reads them too. */
+const EARLIER = 150;
+
 /** Slots between the first slots of the past and those that may follow them. */
 const OLD = 10;
 
@@ -212,7 +228,8 @@ async function feed(hub, samplers, count, past = false) {
   hub.next = first + count;
   for (let slot = first; slot < first + count; slot++) {
     for (let sampler = 0; sampler < samplers; sampler++) {
-      if (!hub.child.stdin.write(slotLines(sampler, slot))) await once(hub.child.stdin, "drain");
+      const { sink = hub.child.stdin } = hub;
+      if (!sink.write(slotLines(sampler, slot))) await once(sink, "drain");
     }
     if (!past) await sleep(Math.max(0, 1000 * (slot + 1) - Date.now()));
   }
@@ -244,6 +261,39 @@ async function cpu() {
   await stop(large);
 }
 
+/** CPU of the search for alerts, which evaluates the records of 30 s at a time. */
+async function alerts() {
+  for (const samplers of [8, 33]) {
+    const ports = samplers * PORTS;
+    // Standard input has the earlier records. It is no live input, so its records alone would not
+    // be evaluated while lines arrive.
+    const server = createServer().listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const live = `tcp://127.0.0.1:${server.address().port}`;
+    const args = ["--listen", "127.0.0.1:0", "--input", "-", "--input", live];
+    const connected = once(server, "connection");
+    const hub = await start(values.hub, args, "pipe");
+    const [socket] = await connected;
+    hub.child.stdin.write(startLines(samplers));
+    await feed(hub, samplers, EARLIER, true);
+    await settled(hub, EARLIER * ports);
+    hub.sink = socket;
+    socket.on("error", () => {}).write(startLines(samplers));
+    await feed(hub, samplers, 30);
+    const before = await alertSeconds(hub);
+    await feed(hub, samplers, 3 * seconds);
+    const used = ((await alertSeconds(hub)) - before) / (3 * seconds);
+    row(
+      `CPU of the alerts, ${ports} ports at 1 Hz`,
+      "3 % of a core",
+      `${(100 * used).toFixed(1)} % of a core`,
+      `${3 * seconds} s`,
+    );
+    await stop(hub);
+    server.close();
+  }
+}
+
 /** Waits until the hub has some records. The limit of the part ends the wait. */
 async function settled(hub, records) {
   for (;;) {
@@ -270,7 +320,7 @@ async function memory() {
 
 /** Runs a part within its limit of time. Returns whether it ended. */
 async function run(part) {
-  const limit = LIMIT + seconds * (part === "frames" ? 6 : 2);
+  const limit = LIMIT + seconds * (part === "alerts" ? 20 : part === "frames" ? 6 : 2);
   let timer;
   const late = new Promise((_, reject) => {
     timer = setTimeout(() => reject(new Error(`not ready after ${limit} s`)), 1000 * limit);

@@ -67,11 +67,14 @@ app.on((changes) => {
     // The colours of the theme are in pictures, legends and charts.
     changes.has("theme")
   ) {
+    const isSame = shown?.view === state.view && shown.item === state.item;
+    const zoomed = isSame ? view?.zoomed : undefined;
     view?.close();
     shown = { view: state.view, item: state.item, topology };
     view = MAKERS[state.view](app, topology);
     shell.show(view);
     view.update(ALL);
+    if (zoomed !== undefined) view.zoomed = zoomed;
   } else view?.update(changes);
 });
 

@@ -11,7 +11,7 @@ use super::params::Params;
 use super::places::Weight;
 use super::values::kept_range;
 use crate::jobs::SourceState;
-use crate::query::error::wrong;
+use crate::query::error::{ApiError, wrong};
 use crate::query::jobs::{self, Filter, JobRow};
 
 /// Reason for an empty list if no source is configured.
@@ -86,18 +86,35 @@ pub(crate) async fn one(
     headers: HeaderMap,
     RawQuery(query): RawQuery,
 ) -> Answered {
-    let params = Params::parse(query.as_deref(), &["from", "to"])?;
+    let (range, weight) = time(&app, query.as_deref())?;
     let evaluations = app.evaluations.clone();
-    let has_range = params.one("from")?.is_some() || params.one("to")?.is_some();
-    let range = params.range(kept_range(&app.hub))?;
-    // Without a range, the answer covers the whole job.
-    app.compute_at(Weight::of_all_ports(&app.hub, range), headers, move |hub| {
-        Answer::json(&jobs::one(
-            hub,
-            &evaluations,
-            &id,
-            has_range.then_some(range),
-        )?)
+    app.compute_at(weight, headers, move |hub| {
+        Answer::json(&jobs::one(hub, &evaluations, &id, range)?)
     })
     .await
+}
+
+pub(crate) async fn matrix(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    RawQuery(query): RawQuery,
+) -> Answered {
+    let (range, _) = time(&app, query.as_deref())?;
+    let evaluations = app.evaluations.clone();
+    // The estimate takes longer than the records.
+    app.compute_at(Weight::Long, headers, move |hub| {
+        Answer::json(&jobs::matrix(hub, &evaluations, &id, range)?)
+    })
+    .await
+}
+
+/// Returns the time range of a query about one job, and its weight. `None` without a range: the
+/// query then chooses one within the job.
+fn time(app: &App, query: Option<&str>) -> Result<(Option<(u64, u64)>, Weight), ApiError> {
+    let params = Params::parse(query, &["from", "to"])?;
+    let has_range = params.one("from")?.is_some() || params.one("to")?.is_some();
+    let range = params.range(kept_range(&app.hub))?;
+    let weight = Weight::of_all_ports(&app.hub, range);
+    Ok((has_range.then_some(range), weight))
 }

@@ -21,7 +21,7 @@ use crate::state::Hub;
 
 /// Addresses of the API, without the prefix `/api/v1`.
 #[cfg(test)]
-pub(crate) const ADDRESSES: [&str; 20] = [
+pub(crate) const ADDRESSES: [&str; 22] = [
     "/alerts",
     "/alerts/mark",
     "/errors",
@@ -31,9 +31,11 @@ pub(crate) const ADDRESSES: [&str; 20] = [
     "/health",
     "/heat",
     "/job/{id}",
+    "/job/{id}/matrix",
     "/jobs",
     "/links",
     "/live",
+    "/marks",
     "/port/{guid}/{number}",
     "/ports",
     "/samplers",
@@ -61,9 +63,11 @@ pub(super) fn router_of(app: App) -> Router {
         .route("/health", get(values::health))
         .route("/heat", get(values::heat))
         .route("/job/{id}", get(jobs::one))
+        .route("/job/{id}/matrix", get(jobs::matrix))
         .route("/jobs", get(jobs::list))
         .route("/links", get(lists::links))
         .route("/live", get(live))
+        .route("/marks", get(values::marks))
         .route("/port/{guid}/{number}", get(values::one_port))
         .route("/ports", get(lists::ports))
         .route("/samplers", get(lists::samplers))

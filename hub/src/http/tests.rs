@@ -14,7 +14,7 @@ use super::routes::{ADDRESSES, router};
 use super::server::Access;
 use crate::alerts::status::ReceiverState;
 use crate::alerts::tests::{Watched, settings as settings_of_alerts};
-use crate::query::tests::{add_jobs, hub, lines};
+use crate::query::tests::{add_jobs, file, hub, lines};
 use crate::state::{Hub, Now};
 
 const OPEN_API: &str = include_str!("../../openapi.json");
@@ -67,7 +67,9 @@ fn filled() -> Arc<Hub> {
     let group = "storage=node103,node104".parse().expect("a group");
     let hub = hub(&[lines().join("\n") + "\n"])
         .with_packing(Some(Arc::default()))
-        .with_groups(Groups::new(vec![group]).expect("one group"));
+        .with_groups(Groups::new(vec![group]).expect("one group"))
+        .with_routes(Some(file("routes.fdbs")))
+        .with_marks(Some(file("marks.csv")));
     hub.tick(crate::ingest::Clock::start().now());
     add_jobs(&hub);
     let hub = Arc::new(hub);
@@ -190,6 +192,7 @@ fn answers_have_the_described_form() {
         ("/health", String::new()),
         ("/topology", String::new()),
         ("/ports", "q=node".to_owned()),
+        ("/marks", String::new()),
         ("/port/{guid}/{number}", String::new()),
         ("/series", "port=0x0000000000000001/1&metric=xmit_gbps".to_owned()),
         (
@@ -206,6 +209,7 @@ fn answers_have_the_described_form() {
         ("/jobs", String::new()),
         ("/jobs", "job=7&state=running&q=node101".to_owned()),
         ("/job/{id}", String::new()),
+        ("/job/{id}/matrix", String::new()),
         ("/groups", String::new()),
         ("/group/{name}", String::new()),
         ("/group/{name}", range.to_owned()),
@@ -223,6 +227,27 @@ fn answers_have_the_described_form() {
             assert!(!rows.is_empty(), "{path}");
         }
     }
+}
+
+#[test]
+fn marks_are_selected_by_node_and_time() {
+    let hub = filled();
+    let names = |query: &str| {
+        let (_, body) = get(&hub, &format!("/marks?{query}"));
+        let answer: Json = serde_json::from_slice(&body).expect("JSON");
+        let rows = answer["rows"].as_array().expect("rows").iter();
+        rows.map(|row| row["name"].as_str().unwrap_or_default().to_owned())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(names(""), ["read", "write", "write", "check"]);
+    assert_eq!(names("node=node101%20mlx5_0"), ["read", "write"]);
+    assert_eq!(names("node=switch1&node=node103"), ["write", "check"]);
+    let range = "&from=1700000100000000000&to=1700000125000000000";
+    assert_eq!(names(range), ["write"]);
+    let missing = crate::query::tests::hub(&[]);
+    let (_, body) = get(&Arc::new(missing), "/marks");
+    let text = String::from_utf8_lossy(&body);
+    assert!(text.contains("set the key marks"), "{text}");
 }
 
 #[test]
@@ -323,6 +348,7 @@ fn wrong_requests_get_a_reason() {
         ("/jobs?state=x", 400, "cannot use the parameter state"),
         ("/job/9", 404, "there is no job 9"),
         ("/job/7?from=9&to=1", 400, "the time range is empty"),
+        ("/job/9/matrix", 404, "there is no job 9"),
         ("/groups?x=1", 400, "there is no parameter x"),
         ("/group/x", 404, "there is no group x"),
         (

@@ -5,6 +5,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::extract::{Path, RawQuery, State};
 use axum::http::HeaderMap;
+use ibnet_analysis::hosts::host_of;
+use ibnet_analysis::job::marks::Mark;
 use serde::Serialize;
 
 use super::answer::Answer;
@@ -16,7 +18,8 @@ use crate::events::Filter;
 use crate::live::timeline::Columns;
 use crate::query::error::{ApiError, wrong};
 use crate::query::heat::{self, HeatMetric, Join};
-use crate::query::marks::{self, Mark};
+use crate::query::marks::{self as events, Mark as EventMark};
+use crate::query::phases;
 use crate::query::{port, series};
 use crate::state::{Hub, InputState};
 use crate::store::{Counts, Kept};
@@ -283,12 +286,49 @@ pub(crate) async fn heat(
 }
 
 #[derive(Serialize)]
+struct Marks {
+    from_ns: u64,
+    to_ns: u64,
+    rows: Vec<Mark>,
+    /// Why there are no marks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+}
+
+pub(crate) async fn marks(
+    State(app): State<App>,
+    headers: HeaderMap,
+    RawQuery(query): RawQuery,
+) -> Answered {
+    let params = Params::parse(query.as_deref(), &["node", "from", "to"])?;
+    let (from_ns, to_ns) = params.range(kept_range(&app.hub))?;
+    app.compute(headers, move |hub| {
+        let is_wanted = |mark: &Mark| {
+            let mut nodes = params.all("node").peekable();
+            nodes.peek().is_none() || nodes.any(|node| mark.contains(host_of(node)))
+        };
+        let found = phases::within(hub, (from_ns, to_ns));
+        let (marks, reason) = match found.unwrap_or_else(|| Err(phases::NO_MARKS.to_owned())) {
+            Ok(marks) => (marks, None),
+            Err(reason) => (Vec::new(), Some(reason)),
+        };
+        Answer::json(&Marks {
+            from_ns,
+            to_ns,
+            rows: phases::longest(marks, is_wanted),
+            reason,
+        })
+    })
+    .await
+}
+
+#[derive(Serialize)]
 struct Timeline {
     from_ns: u64,
     to_ns: u64,
     #[serde(flatten)]
     columns: Columns,
-    marks: Vec<Mark>,
+    marks: Vec<EventMark>,
 }
 
 /// Largest number of columns of the timeline.
@@ -316,7 +356,7 @@ pub(crate) async fn timeline(
             port: None,
             limit: usize::MAX,
         };
-        let marks = marks::of(state.events(&filter));
+        let marks = events::of(state.events(&filter));
         drop(state);
         Answer::json(&Timeline {
             from_ns,

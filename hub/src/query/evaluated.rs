@@ -148,7 +148,7 @@ pub(crate) fn evaluate(hub: &Hub, (from, to): (u64, u64)) -> Result<Evaluated, A
                 .collect()
         };
         for chunks in &chunks {
-            let mut records = chunks.records(&wanted);
+            let mut records = chunks.records_from(&wanted, from);
             let of_port = events_of
                 .get(&chunks.key)
                 .into_iter()

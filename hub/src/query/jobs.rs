@@ -7,9 +7,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ibnet_analysis::hosts::{Hosts, host_of};
-use ibnet_analysis::job::all::{JobTotal, NodeTotal};
+use ibnet_analysis::job::all::{JobList, JobTotal, NodeTotal};
 use ibnet_analysis::job::imbalance::Imbalance;
+use ibnet_analysis::job::marks::{self, Mark, PhaseSum};
 use ibnet_analysis::job::run::JobRun;
+use ibnet_analysis::job::sharing::{Matrix, Shares, equal_bins};
 use ibnet_analysis::job::{Job, Uplink};
 use ibnet_analysis::ports::{PortKey, PortName, PortSummary};
 use ibnet_analysis::trees::{RootCause, Tree};
@@ -20,6 +22,7 @@ use crate::jobs::Known;
 use crate::jobs::settle::{BIN_NS, keys_of};
 use crate::query::error::ApiError;
 use crate::query::evaluated::{Evaluated, Evaluations, MAX_RECORDS};
+use crate::query::phases;
 use crate::state::Hub;
 
 /// Default time range of a job's links: its last minute.
@@ -175,9 +178,15 @@ pub(crate) struct JobAnswer {
     /// Start of the first bin, and length of a bin.
     bins_from_ns: Option<u64>,
     bin_ns: u64,
+    /// Marks with nodes of the job in the time of the bins, the first start first.
+    marks: Vec<Mark>,
+    /// Why the marks cannot be read.
+    marks_error: Option<String>,
     /// Start and end of the time range of the fields below.
     links_from_ns: u64,
     links_to_ns: u64,
+    /// The phases of the marks, added up by name, in the order of their first starts.
+    phases: Vec<PhaseSum>,
     /// Links from the leaf switches of the job to other switches. The link with the most traffic of
     /// the job comes first.
     uplinks: Vec<UplinkRow>,
@@ -232,14 +241,16 @@ struct JobTree {
     job_blocked_seconds: f64,
 }
 
-/// Returns one job. `range` is the time range of its links, or `None` for its last minute.
-pub(crate) fn one(
-    hub: &Hub,
-    evaluations: &Evaluations,
-    id: &str,
-    range: Option<(u64, u64)>,
-) -> Result<JobAnswer, ApiError> {
-    let (known, range, others) = {
+/// A job, a time range within it, and the other jobs of that time.
+struct Selected {
+    known: Known,
+    range: (u64, u64),
+    others: Vec<JobRun>,
+}
+
+impl Selected {
+    /// Finds a job. `range` is the time range, or `None` for the last minute of the job.
+    fn find(hub: &Hub, id: &str, range: Option<(u64, u64)>) -> Result<Self, ApiError> {
         let state = hub.read();
         let known = state.jobs.find(id).ok_or_else(|| missing(id))?.clone();
         let interval_ns = state.samplers.interval_ns().max(1);
@@ -260,8 +271,26 @@ pub(crate) fn one(
             .filter(is_other)
             .map(|other| other.run.clone())
             .collect();
-        (known, range, others)
-    };
+        Ok(Self {
+            known,
+            range,
+            others,
+        })
+    }
+}
+
+/// Returns one job. `range` is the time range of its links, or `None` for its last minute.
+pub(crate) fn one(
+    hub: &Hub,
+    evaluations: &Evaluations,
+    id: &str,
+    range: Option<(u64, u64)>,
+) -> Result<JobAnswer, ApiError> {
+    let Selected {
+        known,
+        range,
+        others,
+    } = Selected::find(hub, id, range)?;
     let mut answer = JobAnswer {
         row: JobRow::of(&known, true),
         injected_gbps: known
@@ -276,12 +305,29 @@ pub(crate) fn one(
             .unwrap_or_default(),
         bins_from_ns: known.total.as_ref().map(|_| known.bins_from_ns),
         bin_ns: BIN_NS,
+        marks: Vec::new(),
+        marks_error: None,
+        phases: Vec::new(),
         links_from_ns: range.0,
         links_to_ns: range.1,
         uplinks: Vec::new(),
         neighbours: Vec::new(),
         trees: Vec::new(),
     };
+    let time = (
+        known.start_ns().min(range.0),
+        known.run.to.unwrap_or(u64::MAX),
+    );
+    let marks = match phases::within(hub, time) {
+        None => Vec::new(),
+        Some(Ok(marks)) => marks,
+        Some(Err(error)) => {
+            answer.marks_error = Some(error);
+            Vec::new()
+        }
+    };
+    let is_own = |mark: &Mark| known.run.hosts.iter().any(|host| mark.contains(host));
+    answer.marks = phases::longest(marks.clone(), is_own);
     // Of a job that ended before the oldest record, only the totals exist.
     if range.0 < range.1 {
         let found = evaluations.find(hub, range)?;
@@ -289,8 +335,90 @@ pub(crate) fn one(
         answer.uplinks = own.uplinks();
         answer.neighbours = own.neighbours(&others, range);
         answer.trees = trees(&found, &known.run.hosts);
+        let mut phases = marks::phases(found.ports(), &known.run.hosts, &marks);
+        phases.retain(|phase| phase.covered_seconds > 0.0 || phase.blocked_covered_seconds > 0.0);
+        answer.phases = marks::by_name(&phases);
     }
     Ok(answer)
+}
+
+/// What the nodes of a job sent to each other.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub(crate) struct MatrixAnswer {
+    from_ns: u64,
+    to_ns: u64,
+    /// What the ends of the cells are: `hosts` or `leaf switches`.
+    ends: &'static str,
+    /// `None` without an estimate.
+    matrix: Option<MatrixRow>,
+    /// Reason why there is no estimate.
+    reason: Option<String>,
+}
+
+/// An estimate, and what it is worth.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+struct MatrixRow {
+    #[serde(flatten)]
+    matrix: Matrix,
+    worth: String,
+}
+
+/// Reasons why there is no estimate.
+const NO_ROUTES: &str = "the configuration of the hub has no routes; set the key routes";
+const NO_RECORDS: &str = "the records of this time are gone; select a later time";
+const TOO_MANY: &str = "more than a million pairs of hosts can exchange data; select a time with \
+                        fewer hosts without a job";
+
+/// Returns the traffic between the nodes of a job. `range` is as for [`one`].
+pub(crate) fn matrix(
+    hub: &Hub,
+    evaluations: &Evaluations,
+    id: &str,
+    range: Option<(u64, u64)>,
+) -> Result<MatrixAnswer, ApiError> {
+    let selected = Selected::find(hub, id, range)?;
+    let Selected {
+        known,
+        range,
+        others,
+    } = selected;
+    // After the job, the same hosts carry the traffic of others.
+    let range = (
+        range.0,
+        known.run.to.map_or(range.1, |end| end.min(range.1)),
+    );
+    let routes = match &hub.routes {
+        None => Err(NO_ROUTES.to_owned()),
+        Some(_) if range.0 >= range.1 => Err(NO_RECORDS.to_owned()),
+        Some(routes) => routes.get(),
+    };
+    let mut found = MatrixAnswer {
+        from_ns: range.0,
+        to_ns: range.1,
+        ends: "hosts",
+        matrix: None,
+        reason: None,
+    };
+    match routes {
+        Err(reason) => found.reason = Some(reason),
+        Ok(routes) => {
+            let evaluated = evaluations.find(hub, range)?;
+            let ports = equal_bins(evaluated.ports());
+            let hosts = known.run.hosts.clone();
+            let all: Vec<JobRun> = [known.run].into_iter().chain(others).collect();
+            let shares = Shares::of(&ports, &JobList::new(&all), Some(&routes));
+            match shares.matrix(&hosts) {
+                None => found.reason = Some(TOO_MANY.to_owned()),
+                Some(matrix) => {
+                    let worth = matrix.worth().replace('\n', " ");
+                    let (matrix, ends) = matrix.brief();
+                    let matrix = matrix.with_others_joined();
+                    (found.matrix, found.ends) = (Some(MatrixRow { matrix, worth }), ends);
+                }
+            }
+        }
+    }
+    Ok(found)
 }
 
 fn missing(id: &str) -> ApiError {

@@ -14,6 +14,7 @@
 //! | [`port`] | the last record of a port |
 //! | [`ports`] | the newest values of ports that match a text |
 //! | [`managers`] | the subnet managers |
+//! | [`phases`] | the marks of applications |
 //! | [`marks`] | the marks of the timeline |
 
 pub(crate) mod error;
@@ -25,6 +26,7 @@ pub(crate) mod managers;
 pub(crate) mod marks;
 pub(crate) mod memory;
 pub(crate) mod passes;
+pub(crate) mod phases;
 pub(crate) mod port;
 pub(crate) mod ports;
 pub(crate) mod series;

@@ -1,6 +1,7 @@
 //! Compares the answers of the hub with those of `ibnet_analysis` for the same records in files.
 
 use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use ibnet_analysis::heat::HeatMap;
 use ibnet_analysis::heat::order::RowKind;
 use ibnet_analysis::input::{self, Inputs};
 use ibnet_analysis::job::all::{AllJobs, JobList, JobTotal};
+use ibnet_analysis::job::sharing::{Shares, equal_bins};
 use ibnet_analysis::links::{self, LinkOrder};
 use ibnet_analysis::ports::Ports;
 use ibnet_analysis::stat::Stat;
@@ -181,6 +183,12 @@ pub(crate) fn hub(batches: &[String]) -> Hub {
         );
     }
     hub
+}
+
+/// Path of a file: the forwarding tables of the switches in [`LINKS`], or the marks of applications.
+pub(crate) fn file(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    folder.join("src/query/tests").join(name)
 }
 
 /// Adds three jobs with their traffic. Two of them use the same leaf switch, and one has ended.
@@ -1059,6 +1067,117 @@ fn traffic_of_jobs_equals_that_of_the_analysis_of_files() {
         ),
         (2, 1, 1, 1, 0)
     );
+}
+
+#[test]
+fn matrix_of_a_job_equals_that_of_the_analysis_of_files() {
+    let lines = lines();
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("lines.jsonl");
+    fs::write(&path, lines.join("\n")).expect("written");
+    let hub = hub(&shuffled(&lines));
+    hub.tick(Clock::start().now());
+    add_jobs(&hub);
+    let ask = |hub: &Hub, id: &str, range| {
+        let found = jobs::matrix(hub, &Evaluations::default(), id, range).expect("found");
+        serde_json::to_value(found).expect("JSON")
+    };
+    let range = ((START + 105) * SECOND, (START + 145) * SECOND);
+    let without = ask(&hub, "7", Some(range));
+    assert_eq!(without["matrix"], Json::Null);
+    let reason = without["reason"].as_str().expect("a reason");
+    assert!(reason.contains("set the key routes"), "{reason}");
+
+    let hub = hub.with_routes(Some(file("routes.fdbs")));
+    let found = ask(&hub, "7", Some(range));
+    assert_eq!(
+        (&found["reason"], &found["ends"]),
+        (&Json::Null, &json!("hosts"))
+    );
+    let cells = found["matrix"]["cells"].as_array().expect("cells");
+    let inputs = Inputs {
+        files: vec![path],
+        from: Some(range.0),
+        to: Some(range.1),
+    };
+    let (ports, _) = input::read(&inputs, &Ports::with_bins(64).and_jobs()).expect("read");
+    let (ports, state) = (ports.finish(), hub.read());
+    let runs: Vec<_> = ["7", "8"]
+        .map(|id| state.jobs.find(id).expect("a job").run.clone())
+        .into();
+    drop(state);
+    let ports = equal_bins(&ports);
+    let routes = hub.routes.as_ref().expect("routes").get().expect("read");
+    let shares = Shares::of(&ports, &JobList::new(&runs), Some(&routes));
+    let expected = shares.matrix(&runs[0].hosts).expect("an estimate");
+    let sum = |from: &str, to: &str| {
+        let is = |node: bool, name: &str, wanted: &str| match node {
+            true => name == wanted,
+            false => wanted == "other hosts",
+        };
+        let own = expected.cells.iter().filter(|cell| {
+            is(cell.from_is_node, &cell.from, from) && is(cell.to_is_node, &cell.to, to)
+        });
+        own.map(|cell| [cell.least_bytes, cell.estimate_bytes, cell.most_bytes])
+            .reduce(|a, b| [a[0] + b[0], a[1] + b[1], a[2] + b[2]])
+    };
+    for cell in cells {
+        let text = |name: &str| cell[name].as_str().expect("a name");
+        let values = ["least_bytes", "estimate_bytes", "most_bytes"]
+            .map(|name| cell[name].as_f64().expect("bytes"));
+        let expected = sum(text("from"), text("to")).expect("an expected cell");
+        for (found, expected) in values.iter().zip(expected) {
+            let difference = (found - expected).abs();
+            assert!(difference <= 1e-6 * expected, "{cell}: {expected}");
+        }
+    }
+    let pairs: std::collections::BTreeSet<_> = cells
+        .iter()
+        .map(|cell| (cell["from"].as_str(), cell["to"].as_str()))
+        .collect();
+    let [first, second, others] = ["node101", "node104", "other hosts"].map(Some);
+    let all = [
+        (first, second),
+        (first, others),
+        (second, first),
+        (second, others),
+        (others, first),
+        (others, second),
+    ];
+    assert_eq!(pairs, all.into());
+    // The job ended: its hosts carry the traffic of others.
+    let past = ask(&hub, "6", Some(range));
+    assert!(past["reason"].is_string(), "{past}");
+}
+
+#[test]
+fn job_has_the_marks_of_its_nodes_and_the_sums_of_its_time() {
+    let hub = hub(&[lines().join("\n") + "\n"]).with_marks(Some(file("marks.csv")));
+    hub.tick(Clock::start().now());
+    add_jobs(&hub);
+    let during = Some(((START + 105) * SECOND, (START + 145) * SECOND));
+    let one = |hub: &Hub| {
+        let found = jobs::one(hub, &Evaluations::default(), "7", during).expect("found");
+        serde_json::to_value(found).expect("JSON")
+    };
+    let found = one(&hub);
+    let names = |rows: &Json| {
+        let rows = rows.as_array().into_iter().flatten();
+        rows.map(|row| row["name"].clone()).collect::<Vec<_>>()
+    };
+    // `check` has another node, and `read` is before the selected time.
+    assert_eq!(names(&found["marks"]), ["read", "write", "write"]);
+    assert_eq!(found["marks"][2]["nodes"], json!("node[101-104]"));
+    assert_eq!(names(&found["phases"]), ["write"]);
+    let sum = &found["phases"][0];
+    assert_eq!((&sum["times"], &sum["value"]), (&json!(2), &json!(6e9)));
+    // The second phase is known until the end of the selected time: 10 s and 15 s.
+    let seconds = sum["covered_seconds"].as_f64().expect("seconds");
+    assert!((seconds - 25.0).abs() < 1.0, "{sum}");
+    assert!(sum["injected_bytes"].as_f64() > Some(0.0), "{sum}");
+    let none = one(&hub.with_marks(Some(file("no.csv"))));
+    let error = none["marks_error"].as_str().expect("a reason");
+    assert!(error.contains("no.csv"), "{error}");
 }
 
 #[test]

@@ -42,6 +42,9 @@ const MAX_TRACKS: usize = 8;
 /// Size in bytes of a track's table with one record.
 const TABLE: usize = 1024;
 
+/// Time before a time range in which there usually is a reading of each counter.
+const NEAR_NS: u64 = 10_000_000_000;
+
 /// Limits of the store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Limits {
@@ -428,6 +431,11 @@ impl Store {
 impl PortChunks {
     /// Reads the records, in any order.
     pub(crate) fn read(&self, wanted: &Wanted) -> Vec<Port<'_>> {
+        self.read_since(wanted, 0)
+    }
+
+    /// Reads all chunks that end at `since` or later.
+    fn read_since(&self, wanted: &Wanted, since: u64) -> Vec<Port<'_>> {
         let (guid, port): (Guid, PortNum) = self.key;
         let mut records = Vec::new();
         for (sampler, is_secondary, chunks) in &self.tracks {
@@ -437,11 +445,28 @@ impl PortChunks {
                 guid,
                 port,
             };
+            let is_near = |chunk: &&Arc<Chunk>| chunk.span.1 >= since;
             chunks
                 .iter()
+                .filter(is_near)
                 .for_each(|chunk| chunk.read(of, &self.names, wanted, &mut records));
         }
         records
+    }
+
+    /// Reads the records for a fold over a time range that begins at `from`. The fold needs the last
+    /// reading of each counter before the range. If the nearest records have one, older ones are
+    /// not read, because reading costs more than the fold.
+    pub(crate) fn records_from(&self, wanted: &Wanted, from: u64) -> Vec<Record<'_>> {
+        let near = self.read_since(wanted, from.saturating_sub(NEAR_NS));
+        let counters = |is_before: bool| {
+            let records = near.iter().filter(|port| (port.ts < from) == is_before);
+            records.map(|port| port.counters.len()).max()
+        };
+        if counters(true) >= counters(false) {
+            return near.into_iter().map(Record::Port).collect();
+        }
+        self.records(wanted)
     }
 
     /// Reads the records for a fold.

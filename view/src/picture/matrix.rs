@@ -9,7 +9,6 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, VPos};
 
 use crate::draw::{self, Drawing, Drawn, Image, axis, font, palette};
-use crate::text::matrix::MANY;
 
 /// Width of the square in pixels, if its cells are not as small as [`SMALL`]. The next constants
 /// are the upper edge of the square, and the sizes of the colour bar.
@@ -46,12 +45,8 @@ impl MatrixPicture {
     /// Lays out the picture. `time` is the text of the time range. A job with many hosts is drawn
     /// by leaf switch.
     pub fn new(matrix: &Matrix, title: &str, time: &str) -> Self {
-        let is_large = matrix.ends() > MANY;
-        let (square, what) = if is_large {
-            (matrix.clone().by_leaf().square(), "leaf switches")
-        } else {
-            (matrix.square(), "hosts")
-        };
+        let (cells, what) = matrix.brief();
+        let square = cells.square();
         let widest = square
             .names
             .iter()

@@ -6,28 +6,20 @@ use ibnet_analysis::job::sharing::{Matrix, Square};
 use ibnet_record::types::Printable;
 
 use super::job::octets;
-use super::{percent, table};
+use super::table;
 
 /// Largest number of senders in the square table, and of rows of the list of cells.
 const MAX_ENDS: usize = 6;
 const MAX_CELLS: usize = 24;
 
-/// From this number of nodes on, the report has leaf switches instead of hosts.
-pub(crate) const MANY: usize = 48;
-
 /// Writes the estimates as a square table, if they fit, and the largest cells with their bounds.
 pub fn report(matrix: &Matrix) -> String {
     let mut text = String::new();
-    let by_leaf = || matrix.clone().by_leaf();
-    let (cells, what) = if matrix.ends() > MANY {
-        (by_leaf(), "leaf switches")
-    } else {
-        (matrix.clone(), "hosts")
-    };
+    let (cells, what) = matrix.brief();
     // Writing to a `String` cannot fail.
     let _ = write_square(&mut text, &cells, what)
         .and_then(|()| write_cells(&mut text, &cells))
-        .and_then(|()| write_worth(&mut text, matrix));
+        .and_then(|()| writeln!(text, "\n{}", matrix.worth()));
     text
 }
 
@@ -74,34 +66,6 @@ fn write_cells(text: &mut String, matrix: &Matrix) -> fmt::Result {
     let more = matrix.cells.len().saturating_sub(MAX_CELLS);
     if more > 0 {
         writeln!(text, "and {more} more with less (--format json)")?;
-    }
-    Ok(())
-}
-
-fn write_worth(text: &mut String, matrix: &Matrix) -> fmt::Result {
-    writeln!(
-        text,
-        "\n\
-         Port counters have no destinations. An estimate can be wrong by half or more:\n\
-         trust which pairs are large, and the bounds. Both come from the routes and the\n\
-         counters in intervals of {} s, and assume that hosts of different jobs\n\
-         exchange no data.",
-        matrix.interval_ns as f64 / 1e9
-    )?;
-    if let unexplained @ Some(_) = matrix.unexplained {
-        let share = percent(unexplained);
-        writeln!(
-            text,
-            "{share} of the traffic between switches is not explained."
-        )?;
-    }
-    if matrix.contradicted_seconds > 0.0 {
-        writeln!(
-            text,
-            "In {:.0} s of this time, the counters contradict this assumption: do not trust\n\
-             the estimates of this time. Its bounds do not assume it.",
-            matrix.contradicted_seconds
-        )?;
     }
     Ok(())
 }

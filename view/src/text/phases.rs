@@ -1,6 +1,6 @@
 //! Report on the phases of an application.
 
-use ibnet_analysis::job::marks::Phase;
+use ibnet_analysis::job::marks::{self, Phase};
 use ibnet_record::types::Printable;
 
 use super::job::octets;
@@ -16,48 +16,32 @@ pub fn report(phases: &[Phase]) -> String {
     if phases.is_empty() {
         return String::new();
     }
-    let mut phases: Vec<&Phase> = phases.iter().collect();
-    phases.sort_by_key(|phase| phase.start_ns);
-    let mut names: Vec<&str> = Vec::new();
-    for phase in &phases {
-        if !names.contains(&&*phase.name) {
-            names.push(&phase.name);
-        }
-    }
+    let sums = marks::by_name(phases);
     let mut table = table::new();
     table.set_header([
         "phase", "times", "seconds", "injected", "ejected", "blocked", "ns/byte", "value",
     ]);
-    for name in names.iter().take(MAX) {
-        let own = || phases.iter().filter(|phase| phase.name == *name);
-        let sum = |value: fn(&Phase) -> f64| own().map(|phase| value(phase)).sum::<f64>();
-        let (injected, blocked) = (
-            sum(|phase| phase.injected_bytes),
-            sum(|phase| phase.blocked_seconds),
-        );
-        let is_known = |known: fn(&Phase) -> f64| own().any(|phase| known(phase) > 0.0);
-        let known = |is_known: bool, text: String| match is_known {
-            true => text,
-            false => "-".to_owned(),
+    for sum in sums.iter().take(MAX) {
+        let known = |value: Option<f64>, text: &dyn Fn(f64) -> String| {
+            value.map_or_else(|| "-".to_owned(), text)
         };
-        let has_bytes = is_known(|phase| phase.covered_seconds);
-        let has_blocked = is_known(|phase| phase.blocked_covered_seconds);
-        let value = own().filter_map(|phase| phase.value).reduce(|a, b| a + b);
+        let injected = sum.injected_bytes.filter(|injected| *injected > 0.0);
+        let per_byte = sum.blocked_seconds.zip(injected);
         table.add_row([
-            Printable(name).to_string(),
-            own().count().to_string(),
-            format!("{:.1}", sum(|phase| phase.covered_seconds)),
-            known(has_bytes, octets(injected)),
-            known(has_bytes, octets(sum(|phase| phase.ejected_bytes))),
-            known(has_blocked, format!("{blocked:.1} s")),
+            Printable(&sum.name).to_string(),
+            sum.times.to_string(),
+            format!("{:.1}", sum.covered_seconds),
+            known(sum.injected_bytes, &octets),
+            known(sum.ejected_bytes, &octets),
+            known(sum.blocked_seconds, &|blocked| format!("{blocked:.1} s")),
             known(
-                has_blocked && injected > 0.0,
-                format!("{:.4}", blocked * 1e9 / injected),
+                per_byte.map(|(blocked, injected)| blocked * 1e9 / injected),
+                &|ns| format!("{ns:.4}"),
             ),
-            value.map_or_else(|| "-".to_owned(), axis::number),
+            known(sum.value, &axis::number),
         ]);
     }
-    let more = match names.len().saturating_sub(MAX) {
+    let more = match sums.len().saturating_sub(MAX) {
         0 => String::new(),
         more => format!("and {more} more (--format json)\n"),
     };

@@ -14,8 +14,11 @@ use crate::hosts::Hosts;
 use crate::job::is_one_of;
 use crate::rows::Row;
 
+/// A job with more nodes is shown by leaf switch.
+const MANY: usize = 48;
+
 /// The traffic of a job by sender and receiver.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Matrix {
     /// Pairs with possible traffic, the one with the largest estimate first. A pair that is not in
     /// the list exchanged no data, if hosts of different jobs exchange none.
@@ -124,11 +127,64 @@ impl Matrix {
     }
 
     /// Returns the traffic between leaf switches. The bounds are the sums of those of the hosts.
-    #[must_use]
-    pub fn by_leaf(mut self) -> Self {
+    fn by_leaf(mut self) -> Self {
         for cell in &mut self.cells {
             cell.from.clone_from(&cell.from_leaf);
             cell.to.clone_from(&cell.to_leaf);
+        }
+        self.cells = joined(self.cells);
+        self
+    }
+
+    /// Returns the traffic between hosts, or between leaf switches if the job has many nodes, and
+    /// what its ends are.
+    pub fn brief(&self) -> (Self, &'static str) {
+        if self.ends() > MANY {
+            (self.clone().by_leaf(), "leaf switches")
+        } else {
+            (self.clone(), "hosts")
+        }
+    }
+
+    /// Returns what the estimate is worth, in lines of 80 characters.
+    pub fn worth(&self) -> String {
+        let mut text = format!(
+            "Port counters have no destinations. An estimate can be wrong by half or more:\n\
+             trust which pairs are large, and the bounds. Both come from the routes and the\n\
+             counters in intervals of {} s, and assume that hosts of different jobs\n\
+             exchange no data.",
+            self.interval_ns as f64 / 1e9
+        );
+        if let Some(share) = self.unexplained {
+            text += &format!(
+                "\n{:.1} % of the traffic between switches is not explained.",
+                100.0 * share
+            );
+        }
+        if self.contradicted_seconds > 0.0 {
+            text += &format!(
+                "\nIn {:.0} s of this time, the counters contradict this assumption: do not trust\n\
+                 the estimates of this time. Its bounds do not assume it.",
+                self.contradicted_seconds
+            );
+        }
+        text
+    }
+
+    /// Returns the traffic with all hosts that are not nodes of the job as one end, [`OTHERS`].
+    /// Its bounds are the sums of those of the hosts.
+    #[must_use]
+    pub fn with_others_joined(mut self) -> Self {
+        for cell in &mut self.cells {
+            for (is_node, name, leaf) in [
+                (cell.from_is_node, &mut cell.from, &mut cell.from_leaf),
+                (cell.to_is_node, &mut cell.to, &mut cell.to_leaf),
+            ] {
+                if !is_node {
+                    OTHERS.clone_into(name);
+                    leaf.clear();
+                }
+            }
         }
         self.cells = joined(self.cells);
         self

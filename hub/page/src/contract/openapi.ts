@@ -88,6 +88,9 @@ export interface Schemas {
   Trees: Trees;
   Job: Job;
   JobDetail: JobDetail;
+  Mark: Mark;
+  Marks: Marks;
+  JobMatrix: JobMatrix;
   Group: Group;
   GroupDetail: GroupDetail;
   GroupSender: GroupSender;
@@ -1113,6 +1116,38 @@ export interface JobDetail {
    */
   bin_ns: number;
   /**
+   * Marks of applications with nodes of the job, the first start first
+   */
+  marks: Mark[];
+  /**
+   * Why the marks cannot be read
+   */
+  marks_error: string | null;
+  /**
+   * The marks within the time range of links, added up by name
+   */
+  phases: {
+    name: string;
+    /**
+     * Number of marks
+     */
+    times: number;
+    /**
+     * Time of the phases in which the sent bytes are known
+     */
+    covered_seconds: number;
+    injected_bytes: number | null;
+    ejected_bytes: number | null;
+    /**
+     * Time for which the ports of the nodes were blocked, summed
+     */
+    blocked_seconds: number | null;
+    /**
+     * Sum of the numbers of the application
+     */
+    value: number | null;
+  }[];
+  /**
    * Start of the time range of links, neighbours and trees
    */
   links_from_ns: number;
@@ -1178,6 +1213,96 @@ export interface JobDetail {
     host_ports: number;
     job_blocked_seconds: number;
   }[];
+}
+export interface Mark {
+  name: string;
+  start_ns: number;
+  /**
+   * Null until the end of the records
+   */
+  end_ns: number | null;
+  /**
+   * Host list; null for all hosts
+   */
+  nodes: string | null;
+  /**
+   * A number of the application
+   */
+  value: number | null;
+}
+export interface Marks {
+  from_ns: number;
+  to_ns: number;
+  rows: Mark[];
+  /**
+   * Why there are no marks
+   */
+  reason?: string;
+}
+export interface JobMatrix {
+  from_ns: number;
+  /**
+   * End of the time range, exclusive
+   */
+  to_ns: number;
+  /**
+   * What `from` and `to` are: leaf switches if the job has many nodes
+   */
+  ends: "hosts" | "leaf switches";
+  /**
+   * Null without an estimate
+   */
+  matrix: {
+    /**
+     * Pairs with possible traffic, the largest estimate first. The others exchanged no data, if hosts of different jobs exchange none
+     */
+    cells: {
+      /**
+       * Sender, or `other hosts` for all hosts outside the job
+       */
+      from: string;
+      to: string;
+      /**
+       * Leaf switch of the sender; empty if unknown
+       */
+      from_leaf: string;
+      to_leaf: string;
+      /**
+       * Whether the sender is a node of the job
+       */
+      from_is_node: boolean;
+      to_is_node: boolean;
+      /**
+       * Lower bound, if hosts of different jobs exchange no data
+       */
+      least_bytes: number;
+      estimate_bytes: number;
+      /**
+       * Upper bound
+       */
+      most_bytes: number;
+    }[];
+    /**
+     * Length of the intervals of the estimate
+     */
+    interval_ns: number;
+    /**
+     * Part of the data on links between switches that the estimate does not explain, 0 to 1
+     */
+    unexplained: number | null;
+    /**
+     * Time in which the counters show that hosts of different jobs exchange data
+     */
+    contradicted_seconds: number;
+    /**
+     * What the estimate is worth, as a text
+     */
+    worth: string;
+  } | null;
+  /**
+   * Why there is no estimate
+   */
+  reason: string | null;
 }
 export interface Group {
   /**

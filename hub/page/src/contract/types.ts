@@ -7,6 +7,7 @@ import type {
   GroupDetail,
   Health,
   JobDetail,
+  JobMatrix,
   Series as SeriesAnswer,
   Timeline,
   Topology,
@@ -29,11 +30,14 @@ export type {
   Health,
   Job as JobRow,
   JobDetail,
+  JobMatrix,
   Jobs as JobRows,
   Link as LinkRow,
   Links as LinkRows,
   Manager as ManagerRow,
   Managers as ManagerRows,
+  Mark as MarkRow,
+  Marks as MarkRows,
   Port as PortDetail,
   PortName,
   Receiver,
@@ -50,9 +54,11 @@ export type DeviceRow = Topology["devices"][number];
 export type JobLink = JobDetail["uplinks"][number];
 export type JobNeighbour = JobDetail["neighbours"][number];
 export type JobNode = JobDetail["hosts"][number];
+export type JobPhase = JobDetail["phases"][number];
 export type JobTree = JobDetail["trees"][number];
 /** Kind of a device. */
 export type Kind = NonNullable<DeviceRow["kind"]>;
+export type MatrixCell = NonNullable<JobMatrix["matrix"]>["cells"][number];
 export type Metric = Health["metrics"][number];
 export type Packing = NonNullable<Health["archive"]>;
 export type PortRate = GroupDetail["into"][number];

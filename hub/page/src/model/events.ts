@@ -1,6 +1,7 @@
 //! Which events are shown, and how equal ones are folded into one row.
 
 import type { EventRow, EventRows } from "../contract/types";
+import { count } from "./units";
 
 /** An event, with the number of equal ones and of the samplers that report them. */
 export interface FoldedEvent extends EventRow {
@@ -11,12 +12,47 @@ export interface FoldedEvent extends EventRow {
 /** Largest time between two equal events of a row, in nanoseconds. */
 const NEAR = 60e9;
 
+/** Events of a switch that its hosts share. */
+const SHARED = ["unreachable", "reachable"];
+
+/** Returns the GUID of the switch of a host. */
+type SwitchOf = (guid: string) => string | undefined;
+
 /**
  * Folds events that follow each other within a minute. Equal are those of a port or a device with
  * the same detail, whichever sampler reports them, those of a sampler, and all changes of its window.
+ * A host that does not answer is in the row of its switch if the switch does not answer either.
  * The rows are newest first, and so is the result.
  */
-export function folded(rows: readonly EventRow[]): FoldedEvent[] {
+export function folded(
+  rows: readonly EventRow[],
+  switchOf: SwitchOf = () => undefined,
+): FoldedEvent[] {
+  const found = foldedEqual(rows);
+  const key = (event: string, guid: string) => `${event} ${guid}`;
+  const shared = new Map<string, FoldedEvent[]>();
+  for (const row of found) {
+    if (row.guid === null || !SHARED.includes(row.event)) continue;
+    const name = key(row.event, row.guid);
+    shared.set(name, [...(shared.get(name) ?? []), row]);
+  }
+  const behind = new Map<FoldedEvent, Set<string>>();
+  const result = found.filter((row) => {
+    const above = row.guid === null ? undefined : switchOf(row.guid);
+    const own = above === undefined ? undefined : shared.get(key(row.event, above));
+    const near = own?.find(({ ts }) => Math.abs(ts - row.ts) < NEAR);
+    if (near === undefined) return true;
+    behind.set(near, (behind.get(near) ?? new Set()).add(row.guid!));
+    return false;
+  });
+  for (const [row, hosts] of behind) {
+    const text = `and ${count(hosts.size, "device")} behind it`;
+    row.detail = row.detail === "" ? text : `${row.detail}, ${text}`;
+  }
+  return result;
+}
+
+function foldedEqual(rows: readonly EventRow[]): FoldedEvent[] {
   const last = new Map<string, { row: FoldedEvent; oldest: number; samplers: Set<string> }>();
   const result: FoldedEvent[] = [];
   for (const row of rows) {

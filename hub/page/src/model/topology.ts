@@ -133,6 +133,19 @@ export class Topology {
     return this.byGuid.get(guid) ?? -1;
   }
 
+  /** Returns the GUID of the switch of a host; undefined for a switch, and if it is not known. */
+  switchOf(guid: string): string | undefined {
+    const device = this.deviceOf(guid);
+    if (device < 0 || this.isSwitch(device)) return undefined;
+    const peers = this.portsOf[device].map((port) => this.ports[port].peer_guid);
+    return peers.find((peer) => peer !== null) ?? undefined;
+  }
+
+  /** Returns the node description of a port; empty if the port is not known. */
+  nodeOf(key: string): string {
+    return this.ports[this.indexOfKey(key)]?.node ?? "";
+  }
+
   keyOf(port: number): string {
     const row = this.ports[port];
     return portKey(row.guid, row.port);

@@ -1,6 +1,8 @@
 //! A chart of values over time. Several charts share their time axis and their cursor.
 
 import uPlot from "uplot";
+import type { MarkRow } from "../contract/types";
+import { BAND, drawBand } from "../draw/band";
 import { hatch } from "../draw/canvas";
 import { LINES } from "../draw/lines";
 import { font, theme, zoom } from "../draw/theme";
@@ -43,6 +45,7 @@ export class Chart {
   private own: (number | null | undefined)[][] = [];
   /** Intervals in which a curve of a sum has no value. */
   private partial: Span[] = [];
+  private marks: readonly MarkRow[] = [];
   private readonly observer: ResizeObserver;
   private readonly options: Options;
 
@@ -60,7 +63,8 @@ export class Chart {
 
   /**
    * Shows curves over a time range, in milliseconds since 1970. Curves can have different times.
-   * The intervals in `partial` are hatched, because a part of their sum is missing.
+   * The intervals in `partial` are hatched, because a part of their sum is missing. The marks of
+   * applications are a band above the curves.
    */
   show(
     curves: Curve[],
@@ -68,10 +72,16 @@ export class Chart {
     to: number,
     unit = this.options.unit,
     partial: Span[] = [],
+    marks: readonly MarkRow[] = [],
   ): void {
     const width = this.body.clientWidth;
     if (width === 0) return;
-    const shape = JSON.stringify([unit, curves.map(({ label, dashed }) => [label, dashed])]);
+    this.marks = marks;
+    const shape = JSON.stringify([
+      unit,
+      marks.length > 0,
+      curves.map(({ label, dashed }) => [label, dashed]),
+    ]);
     const all = joined(curves);
     this.own = all.slice(1) as (number | null | undefined)[][];
     this.partial = partial;
@@ -115,6 +125,13 @@ export class Chart {
     ctx.restore();
   }
 
+  private drawMarks(plot: uPlot): void {
+    const { ctx, bbox } = plot;
+    const area = { left: bbox.left, right: bbox.left + bbox.width, bottom: bbox.top };
+    const place = (time: number) => plot.valToPos(time / 1000, "x", true);
+    drawBand(ctx, this.marks, area, place, uPlot.pxRatio * zoom());
+  }
+
   private setup(curves: Curve[], width: number, unit: string): uPlot.Options {
     const colors = theme();
     const share = unit === "share";
@@ -129,7 +146,7 @@ export class Chart {
       width,
       height: this.options.height,
       // The label of the last time extends beyond the axis.
-      padding: [8, 30 * zoom(), 0, 0],
+      padding: [8 + (this.marks.length > 0 ? BAND * zoom() : 0), 30 * zoom(), 0, 0],
       cursor: {
         sync: { key: SYNC.key, setSeries: false },
         drag: { x: true, y: false, setScale: false },
@@ -138,6 +155,7 @@ export class Chart {
       legend: { live: true },
       hooks: {
         drawClear: [(plot) => this.drawPartial(plot)],
+        draw: [(plot) => this.drawMarks(plot)],
         setSelect: [
           (plot) => {
             if (plot.select.width < 3) return;

@@ -24,7 +24,7 @@ export interface Column<Row> {
   /** Whether the cells change only with their row and with the URL of the page. */
   isFixed?: boolean;
   /** Line of a row on a phone. A table with such columns shows only these on a phone. */
-  line?: 1 | 2;
+  line?: 1 | 2 | 3;
 }
 
 interface Options<Row> {
@@ -65,13 +65,17 @@ function scaledTrack(track: string): string {
 const FIRST_LINE = 2;
 const SECOND_LINE = 2;
 
-/** Returns the columns of both lines of a phone. */
-function linesOf<Row>(columns: Column<Row>[]): [Column<Row>[], Column<Row>[]] {
+/** Returns the columns of each line of a phone. */
+function linesOf<Row>(columns: Column<Row>[]): Column<Row>[][] {
   const of = (line: number) => columns.filter((column) => column.line === line);
-  if (columns.some(({ line }) => line !== undefined)) return [of(1), of(2)];
+  const chosen = [1, 2, 3].map(of).filter((line) => line.length > 0);
+  if (chosen.length > 0) return chosen;
   const end = FIRST_LINE + SECOND_LINE;
   return [columns.slice(0, FIRST_LINE), columns.slice(FIRST_LINE, end)];
 }
+
+/** Height of a line on a phone, in units. */
+const LINE = 26;
 
 /** Number of tracks of a row on a phone, which any number of cells up to four divides. */
 const TRACKS = 12;
@@ -131,7 +135,7 @@ export class Table<Row> {
     const isPhone = phone().matches;
     const lines = linesOf(options.columns);
     if (isPhone) options.columns = lines.flat();
-    this.height = Math.round((isPhone ? 52 : (options.height ?? 32)) * zoom());
+    this.height = Math.round((isPhone ? LINE * lines.length : (options.height ?? 32)) * zoom());
     this.sort = options.sort;
     this.descending = options.descending;
     const tracks = isPhone

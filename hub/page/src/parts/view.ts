@@ -9,6 +9,8 @@ export interface View {
   /** Shows what changed. It is also called once after the view is created, with all changes. */
   update(changes: ReadonlySet<Change>): void;
   close(): void;
+  /** What the user has zoomed to and the URL does not have. A view that is made again gets it. */
+  zoomed?: { top: number; size: number };
 }
 
 /** Creates a view of a known fabric. The topology of a view never changes. */

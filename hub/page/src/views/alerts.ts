@@ -66,7 +66,7 @@ function columns(app: App): Column<AlertRow>[] {
     },
     {
       id: "summary",
-      line: 2,
+      line: 3,
       title: "Summary",
       width: "minmax(220px, 2.4fr)",
       value: (row) => row.summary,
@@ -77,6 +77,7 @@ function columns(app: App): Column<AlertRow>[] {
     },
     {
       id: "since",
+      line: 2,
       title: "Since",
       width: "160px",
       value: (row) => row.since_ns,

@@ -83,7 +83,7 @@ export function eventColumns(app: App): Column<FoldedEvent>[] {
   ];
 }
 
-export function makeEvents(app: App, _topology: Topology): View {
+export function makeEvents(app: App, topology: Topology): View {
   const range = () => {
     const { range: selected, at } = app.state;
     if (selected !== null)
@@ -135,6 +135,7 @@ export function makeEvents(app: App, _topology: Topology): View {
           (text === "" ||
             `${event} ${node} ${guid} ${sampler} ${detail}`.toLowerCase().includes(text)),
       ),
+      (guid) => topology.switchOf(guid),
     );
     const counts = new Map([["", found.length]]);
     const selected = found.filter(({ event }) => {

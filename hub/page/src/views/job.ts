@@ -1,6 +1,13 @@
 //! One job: where and when its nodes waited, and which links and jobs contributed to it.
 
-import type { JobDetail, JobLink, JobNeighbour, JobNode, JobTree } from "../contract/types";
+import type {
+  JobDetail,
+  JobLink,
+  JobNeighbour,
+  JobNode,
+  JobPhase,
+  JobTree,
+} from "../contract/types";
 import { zoom } from "../draw/theme";
 import type { App } from "../model/app";
 import { partialSpans } from "../model/group";
@@ -29,6 +36,7 @@ import {
   shareColumn,
   trafficColumns,
 } from "./columns";
+import { MatrixPart } from "./matrix";
 import { CAUSES } from "./overview/congestion";
 import { figure, panel } from "./panel";
 
@@ -47,7 +55,10 @@ class JobView implements View {
   private readonly trees: Table<JobTree>;
   private readonly neighbours: Table<JobNeighbour>;
   private readonly uplinks: Table<JobLink>;
+  private readonly phases: Table<JobPhase>;
+  private readonly phasePanel = panel("Phases of the application", "job-part job-phases");
   private readonly nodes: Table<JobNode>;
+  private readonly matrix: MatrixPart;
   private readonly notes: HTMLElement[];
   private shown: JobDetail | null = null;
 
@@ -85,12 +96,15 @@ class JobView implements View {
       "The traffic of the job stayed on its leaf switches.",
       "up",
     );
+    this.phases = table("Phases of the application", phaseColumns(), "", "sent");
+    this.phasePanel.body.append(this.phases.element);
     this.nodes = table("Nodes", nodeColumns(app), "No node of the job has records.", "blocked");
     const chart = h(
       "section",
       { class: "panel job-chart", "aria-label": "Data rate" },
       this.chart.element,
     );
+    this.matrix = new MatrixPart(app);
     const parts = (
       [
         ["Held up by", this.trees],
@@ -110,7 +124,15 @@ class JobView implements View {
       h("div", { class: "toolbar" }, this.title, h("span", { class: "space" }), this.links),
       this.text,
       this.figures,
-      h("div", { class: "job-tables" }, chart, ...parts.map(({ element }) => element)),
+      h(
+        "div",
+        { class: "job-tables" },
+        chart,
+        ...parts.slice(0, -1).map(({ element }) => element),
+        ...this.matrix.elements,
+        this.phasePanel.element,
+        parts[parts.length - 1].element,
+      ),
     );
   }
 
@@ -124,12 +146,15 @@ class JobView implements View {
       this.show(answer);
     }
     if (answer !== null) this.drawChart(answer);
+    this.matrix.update();
   }
 
   close(): void {
     this.poll.close();
     this.chart.close();
-    for (const each of [this.trees, this.neighbours, this.uplinks, this.nodes]) each.close();
+    this.matrix.close();
+    for (const each of [this.trees, this.neighbours, this.uplinks, this.phases, this.nodes])
+      each.close();
   }
 
   private showProblem(): void {
@@ -153,10 +178,14 @@ class JobView implements View {
     this.neighbours.setRows(row.neighbours);
     this.uplinks.setRows(row.uplinks);
     this.nodes.setRows(row.hosts);
+    this.phasePanel.element.hidden = row.phases.length === 0 && row.marks_error === null;
+    this.phases.setEmpty(row.marks_error === null ? "" : `${row.marks_error}.`);
+    this.phases.setRows(row.phases);
     const hasRange = row.links_from_ns < row.links_to_ns;
     const span = hasRange
       ? `${clock(row.links_from_ns / 1e6)} to ${clock(row.links_to_ns / 1e6)}`
       : "the records of its time are gone";
+    setText(this.phasePanel.note, span);
     const parts = `${span}; parts of jobs are estimates`;
     const texts = [span, parts, parts, row.traffic_from_ns === null ? "" : trafficSpan(row)];
     this.notes.forEach((note, index) => {
@@ -245,6 +274,7 @@ class JobView implements View {
       to,
       undefined,
       partialSpans([row.injected_covered], from, row.bin_ns / 1e6),
+      row.marks,
     );
   }
 }
@@ -394,6 +424,41 @@ function linkColumns(app: App): Column<JobLink>[] {
       value: (row) => row.job_up_gbps + row.job_down_gbps,
       text: (row) => `${significant(row.job_up_gbps)}, ${significant(row.job_down_gbps)}`,
     },
+  ];
+}
+
+function phaseColumns(): Column<JobPhase>[] {
+  const first: Column<JobPhase>[] = [
+    {
+      id: "name",
+      title: "Phase",
+      width: "minmax(64px, 1fr)",
+      value: ({ name }) => name,
+      text: ({ name, times }) => (times === 1 ? name : `${name} × ${grouped(times)}`),
+    },
+    {
+      id: "seconds",
+      title: "Time",
+      hint: "Time of the phases with records",
+      end: true,
+      width: "58px",
+      value: ({ covered_seconds }) => covered_seconds,
+      text: ({ covered_seconds }) => duration(covered_seconds),
+    },
+  ];
+  const value: Column<JobPhase> = {
+    id: "value",
+    title: "Value",
+    hint: "Sum of the numbers of the application",
+    end: true,
+    width: "58px",
+    value: (row) => row.value,
+    text: (row) => scaled(row.value, ""),
+  };
+  const second = [...trafficColumns<JobPhase>(), blockedColumn<JobPhase>(), value];
+  return [
+    ...first.map((column) => ({ ...column, line: 1 as const })),
+    ...second.map((column) => ({ ...column, line: 2 as const })),
   ];
 }
 

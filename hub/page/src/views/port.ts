@@ -5,6 +5,7 @@ import type {
   CounterValue,
   ErrorRow,
   ErrorRows,
+  MarkRows,
   PortDetail,
   Series,
   SeriesAnswer,
@@ -29,6 +30,8 @@ import { bySeverity, faultText, isSevere, rateText, sinceText } from "./faults";
 import { panel } from "./panel";
 
 const MINUTES = 5;
+/** Time between two requests for the marks of applications, in milliseconds. */
+const MARKS_PERIOD = 10_000;
 const SHARES = [UTILIZATION, BLOCKED];
 /** Counters in the chart if the URL names none. */
 const STANDARD = "port_xmit_data_bytes";
@@ -66,6 +69,7 @@ class PortView implements View {
   private readonly shares: Poll<SeriesAnswer>;
   private readonly counters: Poll<SeriesAnswer>;
   private readonly errors: Poll<ErrorRows>;
+  private readonly marks: Poll<MarkRows>;
   private readonly charts: { utilization: Chart; blocked: Chart; counters: Chart };
   private readonly facts = h("dl", { class: "facts" });
   private readonly ends = h("div", { class: "ends" });
@@ -100,6 +104,13 @@ class PortView implements View {
       app.interval,
     );
     this.errors = new Poll(app, "errors", () => app.spanParams, changed, 3000);
+    this.marks = new Poll(
+      app,
+      "marks",
+      () => this.range({ node: this.ports().map((key) => topology.nodeOf(key)) }),
+      changed,
+      MARKS_PERIOD,
+    );
     const select = (from: number, to: number) => {
       const round = (time: number) => Math.round(time / app.interval) * app.interval;
       app.go(
@@ -232,6 +243,7 @@ class PortView implements View {
     this.shares.refresh();
     this.counters.refresh();
     this.errors.refresh();
+    this.marks.refresh();
     this.showFaults();
     this.mode.update();
     this.drawBars();
@@ -249,7 +261,8 @@ class PortView implements View {
   }
 
   close(): void {
-    for (const poll of [this.detail, this.shares, this.counters, this.errors]) poll.close();
+    for (const poll of [this.detail, this.shares, this.counters, this.errors, this.marks])
+      poll.close();
     for (const chart of Object.values(this.charts)) chart.close();
     this.events.close();
   }
@@ -355,20 +368,21 @@ class PortView implements View {
     const span = this.span;
     if (span === null) return;
     const shares = this.shares.answer?.series ?? [];
-    this.charts.utilization.show(
+    const marks = this.marks.answer?.rows;
+    const draw = (chart: Chart, curves: Curve[], unit?: string) =>
+      chart.show(curves, span.from, span.to, unit, [], marks);
+    const { utilization, blocked, counters } = this.charts;
+    draw(
+      utilization,
       this.curves(shares, (metric) => metric === UTILIZATION),
-      span.from,
-      span.to,
     );
-    this.charts.blocked.show(
+    draw(
+      blocked,
       this.curves(shares, (metric) => metric === BLOCKED),
-      span.from,
-      span.to,
     );
-    this.charts.counters.show(
+    draw(
+      counters,
       this.curves(this.counters.answer?.series ?? [], () => true),
-      span.from,
-      span.to,
       this.unit,
     );
   }

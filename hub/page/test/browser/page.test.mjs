@@ -186,7 +186,15 @@ test("job_page_shows_its_traffic_and_marks_its_nodes", { skip }, async (context)
   assert.equal(figures[0], String(row.node_count));
   assert.deepEqual(
     await page.$$eval(".job-part h2", (all) => all.map((each) => each.textContent)),
-    ["Held up by", "Neighbours on the same links", "Links between switches", "Nodes"],
+    [
+      "Held up by",
+      "Neighbours on the same links",
+      "Links between switches",
+      "Traffic between nodes",
+      "Largest pairs",
+      "Phases of the application",
+      "Nodes",
+    ],
   );
   await page.screenshot({ path: `${pictures}/job.png` });
   await page.click("text=Nodes on the map");
@@ -199,6 +207,62 @@ test("job_page_shows_its_traffic_and_marks_its_nodes", { skip }, async (context)
     const hosts = /^(\d+) host/.exec(document.querySelector(".foot > :last-child").textContent);
     return hosts !== null && Number(hosts[1]) > 0 && Number(hosts[1]) <= most;
   }, row.node_count);
+  assert.deepEqual(faults, []);
+});
+
+test("job_page_estimates_the_traffic_between_nodes_or_names_the_missing_key", {
+  skip: skip || (isSimulated ? false : "the generated fabric has no routes"),
+}, async (context) => {
+  const { page, faults } = await openPage(context, shared.browser, hub);
+  await hub.until(async () => (await hub.json("jobs?state=running")).rows.length > 0);
+  const [{ job }] = (await hub.json("jobs?state=running")).rows;
+  const { matrix } = await hub.json(`job/${job}/matrix`);
+  await show(page, hub, `job/${job}`);
+  await page.waitForSelector(".job-matrix:not([hidden]) ~ .panel .table-row:not([hidden])");
+  const cells = await page.$$eval(
+    ".job-matrix + .panel .table-row:not([hidden]):first-child > *",
+    (all) => all.map(({ textContent }) => textContent),
+  );
+  const [{ from, to, estimate_bytes }] = matrix.cells;
+  assert.deepEqual(cells.slice(0, 2), [from, to]);
+  const { octets, tolerance } = parseOctets(cells[3]);
+  assert.ok(Math.abs(octets - estimate_bytes) <= tolerance, `${cells[3]}: ${estimate_bytes}`);
+  assert.match(await page.textContent(".matrix-worth"), /Port counters have no destinations/);
+  const titles = await page.$$eval(".matrix i", (all) => all.map(({ title }) => title));
+  const ends = new Set(matrix.cells.flatMap(({ from, to }) => [from, to])).size;
+  assert.equal(titles.length, ends * (ends - 1));
+  assert.ok(titles.some((title) => title.startsWith(`${from} to ${to}: ${cells[3]} (`)));
+  await page.route("**/matrix*", (route) =>
+    route.fulfill({
+      json: { from_ns: 0, to_ns: 0, ends: "hosts", matrix: null, reason: "set the key routes" },
+    }),
+  );
+  await page.reload();
+  await page.waitForSelector("text=There is no estimate: set the key routes.");
+  assert.equal(await page.isVisible(".job-matrix"), false);
+  assert.deepEqual(faults, []);
+});
+
+test("marks_of_an_application_are_on_heat_maps_and_jobs", {
+  skip: skip || (isSimulated ? false : "the generated fabric has no marks"),
+}, async (context) => {
+  const { page, faults } = await openPage(context, shared.browser, hub);
+  await show(page, hub, "heatmap");
+  const { rows } = await hub.json("marks");
+  assert.deepEqual(
+    rows.map(({ name }) => name),
+    ["compute", "write"],
+  );
+  const box = await page.locator(".picture").boundingBox();
+  await page.mouse.move(box.x + 0.9 * box.width, box.y + box.height / 2);
+  await page.waitForFunction(() =>
+    document.querySelector(".tip:not([hidden])")?.textContent.includes("Markswrite"),
+  );
+  const { rows: jobs } = await hub.json("jobs?state=running");
+  await show(page, hub, `job/${jobs[0].job}`);
+  await page.waitForSelector(".job-phases:not([hidden]) .table-row:not([hidden])");
+  assert.match(await page.textContent(".job-phases .table-rows"), /write/);
+  await page.screenshot({ path: `${pictures}/marks.png`, fullPage: true });
   assert.deepEqual(faults, []);
 });
 

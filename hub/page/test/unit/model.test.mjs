@@ -21,6 +21,7 @@ const { combineCodes, largestCell, largestFirst } = await load("src/views/heatma
 const { answersText, rootTexts, totalsOf } = await load("src/model/totals.ts");
 const { newestSlot, samplerState, stateText } = await load("src/model/samplers.ts");
 const { jobRates } = await load("src/model/job.ts");
+const { squareOf } = await load("src/model/matrix.ts");
 const { sceneOf } = await load("src/views/map/units.ts");
 const { layoutOf } = await load("src/views/map/layout.ts");
 const { cellText } = await load("src/model/metric.ts");
@@ -422,4 +423,55 @@ test("equal_events_are_folded_and_keep_the_newest_time", () => {
   );
   const kinds = { samplers: ["window_halved"], routine: ["window_halved"], links: ["link_down"] };
   assert.deepEqual(kindsOf(kinds, "window_changed"), ["samplers", "routine"]);
+});
+
+test("square_has_nodes_by_leaf_switch_and_then_the_other_hosts", () => {
+  const cell = (from, to, estimate_bytes) => ({
+    from,
+    to,
+    from_leaf: from === "n2" ? "leaf1" : from === "n10" ? "leaf2" : "",
+    to_leaf: to === "n2" ? "leaf1" : to === "n10" ? "leaf2" : "",
+    from_is_node: from !== "other hosts",
+    to_is_node: to !== "other hosts",
+    least_bytes: 0,
+    estimate_bytes,
+    most_bytes: 2 * estimate_bytes,
+  });
+  const cells = [cell("other hosts", "n10", 90), cell("n10", "n2", 7), cell("n2", "n10", 5)];
+  const { ends, cells: square, most } = squareOf(cells);
+  assert.deepEqual(
+    ends.map(({ name }) => name),
+    ["n2", "n10", "other hosts"],
+  );
+  assert.deepEqual([square.get("n10 n2").estimate_bytes, square.get("n2 other")], [7, undefined]);
+  assert.equal(most, 7);
+  assert.equal(squareOf(cells.slice(0, 1)).most, 90);
+});
+
+test("hosts_behind_a_dead_switch_are_in_its_row", () => {
+  const event = (seconds, name, guid) => ({
+    ts: seconds * 1e9,
+    event: name,
+    sampler: "a",
+    guid,
+    port: null,
+    detail: "",
+  });
+  const rows = [
+    event(110, "unreachable", "host1"),
+    event(109, "unreachable", "switch"),
+    event(108, "unreachable", "host2"),
+    event(107, "unreachable", "other"),
+    event(20, "unreachable", "host3"),
+  ];
+  const found = folded(rows, (guid) => (guid.startsWith("host") ? "switch" : undefined));
+  assert.deepEqual(
+    found.map(({ guid, detail }) => [guid, detail]),
+    [
+      ["switch", "and 2 devices behind it"],
+      ["other", ""],
+      ["host3", ""],
+    ],
+  );
+  assert.equal(folded(rows).length, 5);
 });

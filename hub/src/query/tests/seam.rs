@@ -9,7 +9,7 @@ use ibnet_store::parse::Batch;
 use super::*;
 
 /// Packs lines into an archive.
-pub(crate) fn pack(root: &std::path::Path, lines: &[String]) {
+pub(crate) fn pack(root: &Path, lines: &[String]) {
     let mut packer = Packer::new(root, PackOptions::default()).expect("an archive");
     packer
         .add(Batch::parse((lines.join("\n") + "\n").as_bytes()))

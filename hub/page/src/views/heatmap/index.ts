@@ -1,12 +1,15 @@
 //! The heat map: rows over time. New slots enter at the right.
 
+import { nanoseconds } from "../../contract/api";
 import { type Cells, NO_DATA } from "../../contract/frame";
-import type { Metric } from "../../contract/types";
+import type { MarkRows, Metric } from "../../contract/types";
+import { BAND, drawBand } from "../../draw/band";
 import { clear, createSurface, hatch, type Surface } from "../../draw/canvas";
 import { metricName, scaleOf } from "../../draw/scale";
 import { theme } from "../../draw/theme";
 import type { App } from "../../model/app";
 import { cellText } from "../../model/metric";
+import { Poll } from "../../model/poll";
 import type { Topology } from "../../model/topology";
 import { clock, count, dateTime, duration } from "../../model/units";
 import { choice } from "../../parts/choice";
@@ -34,6 +37,8 @@ import { ColumnSource, type Window, windowOf } from "./source";
 const RIGHT = 16;
 const TOP = 4;
 const AXIS = 24;
+/** Time between two requests for the marks of applications, in milliseconds. */
+const MARKS_PERIOD = 10_000;
 const LARGEST_ROW = 30;
 /** Min height of a row with a label. */
 const LABEL_ROW = 11;
@@ -59,6 +64,7 @@ class Heatmap implements View {
   readonly element: HTMLElement;
   private readonly surface: Surface & { close(): void };
   private readonly source: ColumnSource;
+  private readonly marks: Poll<MarkRows>;
   private readonly picture = new HeatPicture();
   private readonly controls: { element: HTMLElement; update: () => void }[];
   private readonly legend = h("div", {});
@@ -92,6 +98,13 @@ class Heatmap implements View {
     private readonly topology: Topology,
   ) {
     this.source = new ColumnSource(app, () => app.notify("values"));
+    this.marks = new Poll(
+      app,
+      "marks",
+      () => this.shownTime(),
+      () => app.notify("values"),
+      MARKS_PERIOD,
+    );
     this.selection = new Selection(app);
     this.metrics = h("select", {
       "aria-label": "Metric",
@@ -192,6 +205,15 @@ class Heatmap implements View {
     this.app.setOption(name, value === standard ? "" : value);
   }
 
+  get zoomed(): { top: number; size: number } {
+    return { top: this.top, size: this.size };
+  }
+
+  set zoomed({ top, size }: { top: number; size: number }) {
+    [this.top, this.size] = [top, size];
+    this.draw();
+  }
+
   update(): void {
     for (const { update } of this.controls) update();
     this.showMetrics();
@@ -221,6 +243,7 @@ class Heatmap implements View {
       return;
     }
     this.window = window;
+    this.marks.refresh();
     const columns = Array.from({ length: window.columns }, (_, at) =>
       this.values(window.first + at),
     );
@@ -229,6 +252,12 @@ class Heatmap implements View {
     this.range = rangeOf(metric, this.rangeKind, columns, this.fastest());
     this.showLegend(metric);
     this.draw();
+  }
+
+  private shownTime(): { from: string; to: string } | null {
+    if (this.window === null) return null;
+    const { first, columns, step } = this.window;
+    return { from: nanoseconds(first * step), to: nanoseconds((first + columns) * step) };
   }
 
   /** Returns the rate of the fastest link in the picture in Gb/s, or 0 if none is known. */
@@ -257,6 +286,7 @@ class Heatmap implements View {
   close(): void {
     this.surface.close();
     this.source.close();
+    this.marks.close();
     this.selection.close();
     hideTip();
   }
@@ -352,14 +382,19 @@ class Heatmap implements View {
   private get plot(): Plot {
     return {
       x: this.left,
-      y: TOP,
+      y: this.above,
       width: this.surface.width - this.left - RIGHT,
       height: this.height,
     };
   }
 
   private get height(): number {
-    return this.surface.height - TOP - AXIS;
+    return this.surface.height - this.above - AXIS;
+  }
+
+  /** Height above the rows, in units. */
+  private get above(): number {
+    return TOP + ((this.marks.answer?.rows.length ?? 0) > 0 ? BAND : 0);
   }
 
   /** Height of a row if all rows fit, in pixels. With the largest rows first, each has its name. */
@@ -417,6 +452,11 @@ class Heatmap implements View {
     else if (!this.byValue) drawGroups(context, this.plot, shown);
     const bottom = y + Math.min(height, this.rows.length * row);
     drawTimes(context, this.plot, bottom, window);
+    const first_ms = window.first * window.step;
+    const place = (time: number) =>
+      x + (width * (time - first_ms)) / (window.columns * window.step);
+    const area = { left: x, right: x + width, bottom: y };
+    drawBand(context, this.marks.answer?.rows ?? [], area, place);
     this.cross(context);
     this.describe(window);
   }
@@ -528,11 +568,16 @@ class Heatmap implements View {
       window.step > this.app.interval
         ? `${dateTime(end - window.step)} to ${clock(end)}`
         : dateTime(end);
-    return [
+    const isIn = ({ start_ns, end_ns }: MarkRows["rows"][number]) =>
+      start_ns / 1e6 < end && (end_ns === null || end_ns / 1e6 > end - window.step);
+    const marks = (this.marks.answer?.rows ?? []).filter(isIn).map(({ name }) => name);
+    const lines: TipLine[] = [
       row.label,
       [metricName(window.metric), value],
       [window.step > this.app.interval ? "Slots" : "Slot ends", span],
     ];
+    if (marks.length > 0) lines.push(["Marks", [...new Set(marks)].join(", ")]);
+    return lines;
   }
 
   private open(x: number, y: number): void {
