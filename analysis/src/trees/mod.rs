@@ -2,15 +2,15 @@
 //!
 //! A port *waits* (is *blocked*) if it has data to send but no credit from its peer. The peer has
 //! no buffer space, because its input buffer is full of packets that wait for an output port of
-//! the same switch. Either this output port also waits, for the same reason, or it sends at the
-//! full rate of its link and is the *root* of the tree. The search therefore starts at each port
-//! that is full and does not wait, and follows the waiting ports back from switch to switch. A
-//! port that waits for an HCA is also a root, because the host receives its packets too slowly,
-//! and so is a port that waits for a device that does not answer.
+//! the same switch. Either this output port also waits, for the same reason, or it sends nearly at
+//! the full rate of its link and is the *root* of the tree. The search therefore starts at each
+//! port that is full while no port after it uses more, and follows the waiting ports back from
+//! switch to switch. A port that waits for an HCA is also a root, because the host receives its
+//! packets too slowly, and so is a port that waits for a device that does not answer.
 //!
 //! Congestion changes over time, so the search runs for each interval separately, and the results
-//! are summed for each root. In an interval in which congestion begins or ends, the root is full
-//! only for a part of the time; there, the roots of the intervals before and after count too.
+//! are summed for each root. Congestion that is shorter than an interval fills no port on average;
+//! there, the search follows the waiting ports over the busiest ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -99,7 +99,7 @@ pub struct Tree {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RootCause {
-    /// The port sends at the full rate of its link.
+    /// More packets come to the port than its link carries.
     Full,
     /// The port waits for an HCA that receives its packets too slowly.
     SlowHost,
