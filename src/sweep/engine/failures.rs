@@ -42,6 +42,9 @@ impl Engine {
             // others.
             self.ready.push_back(transaction.device);
         }
+        if let Purpose::StateTable { block } = transaction.purpose {
+            device.state_table.expire(block);
+        }
         if let Purpose::Clear { port, .. } = transaction.purpose {
             self.ports[port as usize].slot.close_one();
             self.settle_if_complete(port, at);
@@ -105,6 +108,15 @@ impl Engine {
         if transaction.generation != device.generation {
             return;
         }
+        match transaction.purpose {
+            Purpose::StateTable { .. } => {
+                let next = self.next_verification(index, now);
+                return self.devices[index as usize].state_table.fail(next);
+            }
+            Purpose::Link { port } => self.ports[port as usize].table_state.fail(),
+            _ => {}
+        }
+        let device = &mut self.devices[index as usize];
         // Replies of subnet management do not show that the agent works.
         let answers = device.reachability.has_agent_answered();
         match transaction.purpose {

@@ -1,6 +1,7 @@
 //! Subnet management and subnet administration of a simulated fabric: identities, links and paths.
 
 use std::collections::BTreeSet;
+use std::iter;
 
 use ibnet_record::types::{LinkRate, NodeKind, PortNum};
 
@@ -8,7 +9,7 @@ use super::SimFabric;
 use crate::mad::directed;
 use crate::mad::header::{Header, METHOD_GET, METHOD_GET_RESP, MadStatus};
 use crate::mad::inform::InformInfo;
-use crate::mad::pma::data_mut;
+use crate::mad::pma::{Bits, data_mut};
 use crate::mad::sa::{self, PathRecord};
 use crate::mad::sm_info::{IS_SM, SM_INFO, SmInfo, SmState};
 use crate::mad::smp::{self, NodeInfo, PortInfo};
@@ -51,6 +52,20 @@ pub(super) fn manage(fabric: &SimFabric, id: DeviceId, request: &Mad) -> Option<
         smp::PORT_INFO => match port_info(fabric, id, port) {
             Some(info) => info.emit(data),
             None => status = MadStatus::INVALID_VALUE,
+        },
+        smp::SWITCH_PORT_STATE_TABLE => match port_info(fabric, id, PortNum(0)) {
+            Some(info) if info.has_state_table() => {
+                let len = smp::PORT_STATES.len;
+                let ports = device.ports.iter().map(|port| port.num);
+                for num in iter::once(PortNum(0)).chain(ports) {
+                    if let Some(info) = port_info(fabric, id, num)
+                        && u32::from(num.0 / len) == header.modifier & 1
+                    {
+                        smp::PORT_STATES.set_raw(data, num.0 % len, info.state.into());
+                    }
+                }
+            }
+            _ => status = MadStatus::UNSUPPORTED_ATTRIBUTE,
         },
         SM_INFO => match fabric.managers.get(&id) {
             Some(info) => info.emit(data),
@@ -217,10 +232,10 @@ fn port_info(fabric: &SimFabric, id: DeviceId, port: PortNum) -> Option<PortInfo
 fn unchanged_port_info(fabric: &SimFabric, id: DeviceId, port: PortNum) -> Option<PortInfo> {
     let device = fabric.fabric.device(id);
     if port.0 == 0 && device.kind == NodeKind::Switch {
-        return Some(PortInfo::of_rate(
-            &LinkRate::new("4x", "EDR"),
-            PortInfo::ACTIVE,
-        ));
+        return Some(PortInfo {
+            capability_mask2: smp::IS_SWITCH_PORT_STATE_TABLE_SUPPORTED,
+            ..PortInfo::of_rate(&LinkRate::new("4x", "EDR"), PortInfo::ACTIVE)
+        });
     }
     let found = device.port(port)?;
     Some(PortInfo::of_rate(
