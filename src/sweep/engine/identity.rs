@@ -66,10 +66,16 @@ impl Engine {
             .devices
             .iter()
             .position(|device| device.path.lid == lid)?;
-        let device = &mut self.devices[index];
-        device.identity.verify();
-        device.links.expire();
+        self.devices[index].read_links();
         Some(index)
+    }
+
+    /// Verifies the device of a port and reads its links in the next slot.
+    ///
+    /// # Panics
+    /// If there is no such port.
+    pub fn read_links(&mut self, port: usize) {
+        self.devices[self.ports[port].device as usize].read_links();
     }
 
     /// In the next slot, verifies all other devices that satisfy a condition. Devices at

@@ -125,6 +125,12 @@ impl Device {
         self.generation = self.generation.wrapping_add(1);
     }
 
+    /// Verifies the device and reads its links in the next slot.
+    pub(super) fn read_links(&mut self) {
+        self.identity.verify();
+        self.links.expire();
+    }
+
     /// Returns the index of the port that is queried now or next, or `None` after the last port.
     pub(super) fn current_port(&self) -> Option<u32> {
         self.progress
