@@ -214,7 +214,12 @@ impl Engine {
         let other_before = device.identity.found();
         if info.port_guid == device.identity.expected {
             device.identity.answered(Identity::Verified(info), next);
-            device.links.start(now, next);
+            let next_links = if device.state_table.is_supported {
+                next + self.config.identity_every
+            } else {
+                next
+            };
+            device.links.start(now, next_links);
             if !self.report_lid(index) && other_before.is_some() {
                 self.events.push_back(Event::RightDevice(index as usize));
             }
@@ -295,7 +300,7 @@ impl Engine {
             ..
         } = &mut self.devices[index as usize];
         let info = PortInfo::parse(data);
-        state_table.is_supported = info.has_state_table();
+        state_table.is_supported = self.config.state_tables && info.has_state_table();
         let mask = info.capability_mask;
         if links.switch_mask.replace(mask) != Some(mask) {
             // Links that were read before this mask become known now.

@@ -5,6 +5,7 @@
 //!
 //! - At the start of a slot, before any counters, each verified switch gets one request for each
 //!   block of 128 ports, at most once in [`EVERY`]. A lost request is sent again.
+//! - PortInfo of all ports, which shows the state too, is then read in every second round only.
 //! - The table only shows that a port changed. PortInfo of this port, which is read next,
 //!   confirms the change and has the new width and speed.
 //! - A value that PortInfo does not confirm is not asked again until it changes, so a wrong table
@@ -37,7 +38,7 @@ const MAX_LOST: u8 = 9;
 /// The reads of one switch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct StateTable {
-    /// Whether the switch has the table.
+    /// Whether the switch has the table and it is read.
     pub(super) is_supported: bool,
     /// Time of the next read.
     due: Instant,
@@ -95,7 +96,7 @@ pub(super) struct TableState {
 
 impl TableState {
     fn has_changed(self, link: Option<PortInfo>) -> bool {
-        self.now != self.settled && link.is_some_and(|link| link.state != self.now)
+        self.now != self.settled && link.is_none_or(|link| link.state != self.now)
     }
 
     /// Stores that PortInfo was read.
@@ -115,7 +116,7 @@ impl TableState {
 impl Engine {
     /// Starts the reads of a slot.
     pub(super) fn start_state_tables(&mut self, now: Instant) {
-        if !self.config.state_tables || self.no_smp_agent {
+        if self.no_smp_agent {
             return;
         }
         for index in &self.order {
