@@ -57,6 +57,7 @@ pub(super) fn manage(fabric: &SimFabric, id: DeviceId, request: &Mad) -> Option<
             Some(info) if info.has_state_table() => {
                 let len = smp::PORT_STATES.len;
                 let ports = device.ports.iter().map(|port| port.num);
+                // Port 0 is active, which was not seen on hardware. ibnet does not use it.
                 for num in iter::once(PortNum(0)).chain(ports) {
                     if let Some(info) = port_info(fabric, id, num)
                         && u32::from(num.0 / len) == header.modifier & 1
