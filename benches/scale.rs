@@ -17,8 +17,10 @@ mod large;
 #[path = "../tests/scale/links.rs"]
 mod links;
 
+use ibnet::sweep::cadence::Cadence;
 use ibnet::sweep::engine::Config;
 use ibnet::topology::Fabric;
+use ibnet_record::attributes::Group;
 use large::Large;
 use links::{Links, three_tiers};
 
@@ -77,7 +79,10 @@ fn measure_links() {
         seconds,
         loss,
         changes,
+        // The states are read before all counters, so the counters do not matter.
         config: Config {
+            groups: [Group::Extended].into(),
+            cadence: Cadence::new(vec![10], 10, 10),
             state_tables: true,
             ..Config::default()
         },
@@ -108,5 +113,6 @@ fn measure_links() {
             found.false_downs,
             found.smps_per_switch(run.seconds),
         );
+        found.check(&run);
     }
 }

@@ -38,12 +38,8 @@ fn every_change_of_a_link_is_known_within_one_slot_and_two_with_loss() {
             config: config(),
         };
         let found = links.sweep();
-        let [same, next, later, _] = found.slots;
-        assert_eq!((found.changes, found.false_events), (640, 0), "{found:?}");
-        assert_eq!(same + next + later, found.changes, "{found:?}");
-        assert!(loss > 0.0 || later == 0, "{found:?}");
-        assert!(loss > 0.0 || found.within_a_second() >= 0.99, "{found:?}");
-        assert!(found.smps_per_switch(links.seconds) <= 2.0, "{found:?}");
+        assert_eq!(found.changes, 640);
+        found.check(&links);
     }
 }
 
@@ -57,8 +53,7 @@ fn lost_requests_are_no_change_of_a_link() {
         changes: false,
         config: config(),
     };
-    let found = links.sweep();
-    assert_eq!((found.false_events, found.false_downs), (0, 0), "{found:?}");
+    links.sweep().check(&links);
 }
 
 #[test]

@@ -113,7 +113,7 @@ fn every_step_is_ok_if_nothing_is_wrong() {
     let (code, text) = check(dir.path(), &ALL);
     assert_eq!((code, lines(&text, "ok    ").len()), (0, 6), "{text}");
     assert!(
-        text.ends_with("\n0 failed, 0 warned, 6 ok\n")
+        text.ends_with("\n0 failed, 0 warned, 7 ok\n")
             && text.contains(" devices for node00001, SHA-256 "),
         "{text}"
     );

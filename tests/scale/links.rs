@@ -258,10 +258,34 @@ impl Found {
         self
     }
 
+    /// Checks that each change was known in the next slot, or, with lost requests, one slot later,
+    /// and that the SMPs are few.
+    ///
+    /// # Panics
+    /// Panics if not.
+    pub(super) fn check(&self, of: &Links) {
+        let [same, next, later, _] = self.slots;
+        let summary = || Self {
+            delays: Vec::new(),
+            ..*self
+        };
+        let all_known = same + next + later == self.changes && (of.loss > 0.0 || later == 0);
+        assert!(all_known, "{:?}", summary());
+        assert_eq!(
+            (self.false_events, self.false_downs),
+            (0, 0),
+            "{:?}",
+            summary()
+        );
+        let in_time = self.changes == 0 || of.loss > 0.0 || self.within_a_second() >= 0.99;
+        assert!(in_time, "{}", self.within_a_second());
+        assert!(self.smps_per_switch(of.seconds) <= 2.0, "{:?}", summary());
+    }
+
     /// Returns the share of the changes that were known within a second.
     pub(super) fn within_a_second(&self) -> f64 {
         let known = self.delays.partition_point(|delay| *delay <= SECOND);
-        known as f64 / self.changes as f64
+        known as f64 / self.changes.max(1) as f64
     }
 
     /// Returns the mean number of SMPs for each switch and second, without one PortInfo for each

@@ -150,10 +150,8 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         }
         let Some(downs) = downs else { return };
         self.links[port].count(downs, read_at);
-        let has_state = state_read_at.is_some_and(|at| at >= self.engine.stats().started);
-        if downs > 0 && !has_state {
-            // Without a table of states, PortInfo of the next slot shows whether the link is up.
-            self.engine.read_links(port);
+        if downs > 0 {
+            self.engine.read_state(port);
         }
     }
 

@@ -108,15 +108,6 @@ impl Engine {
         if transaction.generation != device.generation {
             return;
         }
-        match transaction.purpose {
-            Purpose::StateTable { .. } => {
-                let next = self.next_verification(index, now);
-                return self.devices[index as usize].state_table.fail(next);
-            }
-            Purpose::Link { port } => self.ports[port as usize].table_state.fail(),
-            _ => {}
-        }
-        let device = &mut self.devices[index as usize];
         // Replies of subnet management do not show that the agent works.
         let answers = device.reachability.has_agent_answered();
         match transaction.purpose {
@@ -134,10 +125,17 @@ impl Engine {
             }
             Purpose::Clear { .. } => self.clear_failed(index, 1),
             Purpose::Identity => self.identity_failed(index, now),
+            Purpose::StateTable { .. } => {
+                let next = self.next_verification(index, now);
+                self.devices[index as usize].state_table.fail(next);
+            }
             // A device that ignores one of these requests ignores all of them. The others are
             // skipped, so that they do not delay the counters.
             Purpose::SwitchMask | Purpose::Link { .. } | Purpose::Fec { .. } => {
                 device.links.reading = false;
+                if let Purpose::Link { port } = transaction.purpose {
+                    self.ports[port as usize].table_state.fail();
+                }
             }
             _ => {}
         }

@@ -70,12 +70,16 @@ impl Engine {
         Some(index)
     }
 
-    /// Verifies the device of a port and reads its links in the next slot.
+    /// Reads the state of a port's link soon: by PortInfo in the next slot, unless the next table of
+    /// its switch has it.
     ///
     /// # Panics
     /// If there is no such port.
-    pub fn read_links(&mut self, port: usize) {
-        self.devices[self.ports[port].device as usize].read_links();
+    pub fn read_state(&mut self, port: usize) {
+        let device = &mut self.devices[self.ports[port].device as usize];
+        if !device.state_table.is_supported {
+            device.read_links();
+        }
     }
 
     /// In the next slot, verifies all other devices that satisfy a condition. Devices at

@@ -506,8 +506,8 @@ impl Engine {
                 return None;
             }
             let index = self.ready.pop()?;
-            // A device is in the queue twice if a path record with its new LID has arrived in the
-            // meantime.
+            // A device is in the queue twice if its states come first, or if a path record with its
+            // new LID has arrived in the meantime.
             if !self.devices[index as usize].flight.is_free() {
                 continue;
             }

@@ -1,10 +1,11 @@
 //! Selects the next request to a device: first the checks of the device, then the counters of its
 //! ports.
 //!
-//! The states of a switch's ports (`state_tables`) come first. The checks have a fixed order: capabilities (ClassPortInfo), identity (NodeInfo), optional
-//! attributes (PortSamplesControl), links (PortInfo, PortInfoExtended), and one probe for each
-//! optional group whose presence is unknown. Most slots have no checks. A slot makes each check
-//! once, and the discovery before the first slot repeats them several times.
+//! The states of a switch's ports (`state_tables`) come first. The checks have a fixed order:
+//! capabilities (ClassPortInfo), identity (NodeInfo), optional attributes (PortSamplesControl),
+//! links (PortInfo, PortInfoExtended), and one probe for each optional group whose presence is
+//! unknown. Most slots have no checks. A slot makes each check once, and the discovery before the
+//! first slot repeats them several times.
 
 use ibnet_record::Status;
 use ibnet_record::attributes::Group;

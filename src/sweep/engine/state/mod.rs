@@ -139,12 +139,12 @@ impl Device {
     }
 
     /// Returns whether there is a request for the states of its ports. A device that is not
-    /// verified, or did not answer in the last slot, gets none. If the first request of a slot is
-    /// lost, the counters come first, so a dead device gets no more MADs than without the table.
+    /// verified gets none, such as one that did not answer in the last slot. If the first request
+    /// of a slot is lost, the counters come first, so a dead device gets no more MADs than without
+    /// the table.
     pub(super) fn has_state_requests(&self) -> bool {
         self.state_table.has_requests()
             && self.identity.is_verified()
-            && !self.reachability.was_silent()
             && !self.reachability.is_silent()
     }
 
