@@ -355,10 +355,9 @@ fn flaps_between_two_reads_of_the_state_are_counted() {
         )
     };
     assert_eq!(flaps((true, true)), [found(21, 2), found(33, 1)]);
-    // PortInfo replaces the table. It is read after the counter has grown, or when a port that is
-    // down has its turn, which is every 10 slots.
+    // PortInfo replaces the table: it is read in the slot after that in which the counter has grown.
     for without in [(true, false), (false, true)] {
-        assert_eq!(flaps(without), [found(21, 2), found(36, 1)], "{without:?}");
+        assert_eq!(flaps(without), [found(21, 2), found(34, 1)], "{without:?}");
     }
 }
 
