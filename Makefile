@@ -267,6 +267,7 @@ soak: deps-browser tools build test-systemd ## Repeat the tests on a loaded mach
 	done
 	$(MAKE) --no-print-directory test-fleet
 	$(MAKE) --no-print-directory torture TORTURE_MINUTES=60 TORTURE_DEPTH=20
+	$(RUN) bench -p ibnet --no-default-features --bench scale -- links
 	from=$$(date +%s); IBNET_SEEDS=$$from-$$((from + 40)) $(RUN) test $(ALL) --test recompute
 
 # TORTURE_PROGRAMS=/usr/bin attacks the installed programs. Root is needed for full disks. Each run has

@@ -105,6 +105,22 @@ pub struct Raw {
     pub metrics: metrics::Raw,
     /// Access to the NATS server of a published plan.
     pub plan_server: PlanServer,
+    /// Reads of the states of links.
+    pub links: Links,
+}
+
+/// The table `[links]` as in the file.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Links {
+    /// Whether the states of all ports of a switch are read in each slot.
+    pub state: bool,
+}
+
+impl Default for Links {
+    fn default() -> Self {
+        Self { state: true }
+    }
 }
 
 impl Default for Raw {
@@ -137,6 +153,7 @@ impl Default for Raw {
             simulated: Simulated::default(),
             metrics: metrics::Raw::default(),
             plan_server: PlanServer::default(),
+            links: Links::default(),
         }
     }
 }
@@ -284,6 +301,7 @@ impl Raw {
                     Duration::from_secs(1),
                     Duration::from_secs(24 * 3600),
                 )?,
+                state_tables: self.links.state,
                 verify_peers: self.peers,
                 managers_every: Some(engine::MANAGERS_EVERY),
                 sl: self.sl.number()?,

@@ -7,7 +7,10 @@ use allocation_counter::measure;
 use ibnet::mad::exchange::{Completion, Outcome, Target};
 use ibnet::mad::header::METHOD_GET_RESP;
 use ibnet::mad::pma::{CLASS_PORT_INFO, Capabilities, Sampling, data_mut};
-use ibnet::mad::smp::{CLASS_SUBN_LID_ROUTED, NODE_INFO, NodeInfo};
+use ibnet::mad::smp::{
+    CLASS_SUBN_LID_ROUTED, IS_CAPABILITY_MASK2_SUPPORTED, IS_SWITCH_PORT_STATE_TABLE_SUPPORTED,
+    NODE_INFO, NodeInfo, PORT_INFO, PortInfo, SWITCH_PORT_STATE_TABLE,
+};
 use ibnet::mad::transport::{Locator, Transport, TransportError};
 use ibnet::mad::{MAD_LEN, Mad, header::Header};
 use ibnet::sweep::cadence::Cadence;
@@ -49,6 +52,18 @@ fn answer(mad: &mut Mad, lid: Lid, now: Instant) {
             }
             .emit(data_mut(mad));
         }
+        (CLASS_SUBN_LID_ROUTED, PORT_INFO) => {
+            PortInfo {
+                state: state_at(now),
+                capability_mask: IS_CAPABILITY_MASK2_SUPPORTED,
+                capability_mask2: IS_SWITCH_PORT_STATE_TABLE_SUPPORTED,
+                ..PortInfo::default()
+            }
+            .emit(data_mut(mad));
+        }
+        (CLASS_SUBN_LID_ROUTED, SWITCH_PORT_STATE_TABLE) => {
+            data_mut(mad).fill(state_at(now) << 4 | state_at(now));
+        }
         (CLASS_SUBN_LID_ROUTED, _) => {}
         (_, id) if id == CLASS_PORT_INFO.id => Capabilities {
             mask: 0x1300,
@@ -62,6 +77,15 @@ fn answer(mad: &mut Mad, lid: Lid, now: Instant) {
         }
         .emit(data_mut(mad)),
         _ => mad[70..136].fill(now.as_secs_f64() as u8),
+    }
+}
+
+/// Returns the state of all links: they are down for ten seconds.
+fn state_at(now: Instant) -> u8 {
+    if (20..30).contains(&(now.as_nanos() / 1_000_000_000)) {
+        PortInfo::DOWN
+    } else {
+        PortInfo::ACTIVE
     }
 }
 
@@ -123,6 +147,7 @@ impl Sampler {
     fn new(loss: Option<usize>, cadence: Cadence) -> Self {
         let config = Config {
             cadence,
+            state_tables: true,
             ..Config::default()
         };
         let columns = Columns::new(&config.groups);

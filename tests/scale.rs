@@ -9,7 +9,52 @@ use std::time::Duration;
 #[path = "scale/large.rs"]
 mod large;
 
+#[path = "scale/links.rs"]
+mod links;
+
+use ibnet::sweep::engine::Config;
+use ibnet_record::attributes::Group;
 use large::{Large, SAMPLERS};
+use links::{Links, three_tiers};
+
+/// Every counter group of the sweep is PortCountersExtended.
+fn config() -> Config {
+    Config {
+        groups: [Group::Extended].into(),
+        state_tables: true,
+        ..Config::default()
+    }
+}
+
+#[test]
+fn every_change_of_a_link_is_known_within_one_slot_and_two_with_loss() {
+    for loss in [0.0, 0.01] {
+        let links = Links {
+            fabric: three_tiers(8, 4),
+            samplers: 4,
+            seconds: 120,
+            loss,
+            changes: true,
+            config: config(),
+        };
+        let found = links.sweep();
+        assert_eq!(found.changes, 640);
+        found.check(&links);
+    }
+}
+
+#[test]
+fn lost_requests_are_no_change_of_a_link() {
+    let links = Links {
+        fabric: three_tiers(8, 4),
+        samplers: 1,
+        seconds: 600,
+        loss: 0.01,
+        changes: false,
+        config: config(),
+    };
+    links.sweep().check(&links);
+}
 
 #[test]
 fn every_slot_of_a_large_fabric_is_complete() {

@@ -37,7 +37,7 @@ fn queries(mad: &Mad) -> impl Iterator<Item = Query> {
     let views = Group::ALL.into_iter().flat_map(|group| [Some(group.attribute()), group.other_view()]).flatten();
     let performance = views.map(move |attribute| pma::Query { attribute: attribute.id, port: Some(select) });
     let performance = performance.chain([pma::Query { attribute: CLASS_PORT_INFO.id, port: None }]).map(Query::Pma);
-    let subnet = [smp::NODE_DESCRIPTION, smp::NODE_INFO, smp::PORT_INFO, smp::PORT_INFO_EXTENDED];
+    let subnet = [smp::NODE_DESCRIPTION, smp::NODE_INFO, smp::PORT_INFO, smp::PORT_INFO_EXTENDED, smp::SWITCH_PORT_STATE_TABLE];
     let subnet = subnet.map(|attribute| Query::Smp(smp::Query { attribute, port: modifier }));
     performance.chain(subnet).chain([Query::Sa(sa::Query::parse(mad))])
 }
@@ -152,6 +152,7 @@ impl<'a> Simulation<'a> {
             force_groups: if pick(3) == 1 { vec![groups[pick(groups.len() as u8 - 1)]] } else { Vec::new() },
             groups: groups.into(),
             path_sl: pick(1) == 1,
+            state_tables: true,
             identity_every: [Duration::from_secs(60), MS][pick(1)],
             clearing: (pick(1) == 1).then(|| Clearing { of: Clearable::ALL.into(), interval: 900 * MS }),
             ..Config::default()

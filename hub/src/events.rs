@@ -44,7 +44,7 @@ pub(crate) struct EventRow {
 }
 
 /// Events that show a fault.
-const SEVERE: [&str; 14] = [
+const SEVERE: [&str; 15] = [
     "archive_behind",
     "archive_failed",
     "input_lost",
@@ -52,6 +52,7 @@ const SEVERE: [&str; 14] = [
     "key_demanded",
     "lines_lost",
     "link_down",
+    "link_flapped",
     "sampler_silent",
     "send_error",
     "sm_change",

@@ -8,7 +8,13 @@ use std::collections::BTreeMap;
 const KINDS: [(&str, &[&str]); 6] = [
     (
         "links",
-        &["link_down", "link_up", "link_change", "peer_changed"],
+        &[
+            "link_down",
+            "link_up",
+            "link_flapped",
+            "link_change",
+            "peer_changed",
+        ],
     ),
     (
         "devices",

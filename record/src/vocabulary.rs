@@ -84,6 +84,8 @@ words! {
         LinkChange = "link_change",
         /// A link is down.
         LinkDown = "link_down",
+        /// A link went down and came up again between two reads of its state.
+        LinkFlapped = "link_flapped",
         /// A link is up again.
         LinkUp = "link_up",
         /// The HCA port of the sampler changed.
@@ -148,6 +150,7 @@ impl EventName {
             Self::Implausible
             | Self::LinkChange
             | Self::LinkDown
+            | Self::LinkFlapped
             | Self::LinkUp
             | Self::PeerChanged
             | Self::Reset => Of::Port,

@@ -57,6 +57,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("metrics.plain_http", "\"10.1.0.0/16\""),
     ("metrics.secondary", "false"),
     ("metrics.families", "[\"infiniband_*\", \"ibnet_*\"]"),
+    ("links.state", "true"),
     ("plan_server.user", "\"ibnet\""),
     ("plan_server.password_file", "\"/etc/ibnet/nats.password\""),
     ("plan_server.credentials", "\"/etc/ibnet/nats.creds\""),
@@ -144,7 +145,7 @@ mod tests {
     fn every_key_has_an_example_that_is_valid() {
         let defaults = toml::Table::try_from(Raw::default()).expect("it serializes");
         let mut expected = keys(&defaults, "");
-        for inner in ["simulated", "metrics", "plan_server"] {
+        for inner in ["simulated", "metrics", "plan_server", "links"] {
             expected.extend(keys(
                 defaults[inner].as_table().expect("a table"),
                 &format!("{inner}."),

@@ -28,7 +28,7 @@ fn example_has_every_key_of_every_table() {
     let defaults = toml::Table::try_from(Raw::default()).expect("it serializes");
     let keys = |table: &toml::Table| table.keys().cloned().collect::<Vec<_>>();
     assert_eq!(keys(&example), keys(&defaults));
-    for inner in ["simulated", "metrics", "plan_server"] {
+    for inner in ["simulated", "metrics", "plan_server", "links"] {
         let inner = |table: &toml::Table| table[inner].as_table().map(keys);
         assert_eq!(inner(&example), inner(&defaults));
     }
@@ -43,6 +43,7 @@ fn defaults_are_those_of_the_engine() {
     let expected = engine::Config {
         cadence,
         managers_every,
+        state_tables: true,
         ..engine::Config::default()
     };
     assert_eq!(

@@ -28,6 +28,8 @@ pub const NODE_INFO: u16 = 0x0011;
 pub const PORT_INFO: u16 = 0x0015;
 /// AttributeID of PortInfoExtended: error correction and other properties of a port.
 pub const PORT_INFO_EXTENDED: u16 = 0x0033;
+/// AttributeID of SwitchPortStateTable: the states of up to 128 ports of a switch.
+pub const SWITCH_PORT_STATE_TABLE: u16 = 0x0034;
 
 /// A request for one attribute, and for one port if the attribute belongs to a port.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -35,7 +37,7 @@ pub struct Query {
     /// AttributeID.
     pub attribute: u16,
     /// Port number, sent in AttributeModifier: 0 for port 0 of a switch, and for an attribute
-    /// without a port.
+    /// without a port. For SwitchPortStateTable, it is the number of the block.
     pub port: PortNum,
 }
 
@@ -169,6 +171,8 @@ pub struct PortInfo {
     pub capability_mask: u32,
     /// LinkWidthActive: 1, 2, 4, 8, 16 for 1x, 4x, 8x, 12x, 2x.
     pub width: u8,
+    /// CapabilityMask2. On a switch only the mask of port 0 is valid.
+    pub capability_mask2: u16,
     /// PortState: 1 down, 2 initialising, 3 armed, 4 active.
     pub state: u8,
     /// LinkSpeedActive: 1, 2, 4 for SDR, DDR, QDR. FDR10 also has the value 4.
@@ -192,6 +196,7 @@ const NEIGHBOR_MTU: Field = Field::new("NeighborMTU", "neighbor_mtu", 288, 4);
 const OPERATIONAL_VLS: Field = Field::new("OperationalVLs", "operational_vls", 344, 4);
 const SPEED_EXT2_ACTIVE: Field =
     Field::new("LinkSpeedExtActive2", "link_speed_ext_active2", 449, 2);
+const CAPABILITY_MASK2: Field = Field::new("CapabilityMask2", "capability_mask2", 480, 16);
 const SPEED_EXT_ACTIVE: Field = Field::new("LinkSpeedExtActive", "link_speed_ext_active", 496, 4);
 
 /// Base LID of a port. On a switch only that of port 0 is valid.
@@ -204,7 +209,7 @@ pub const LINK_UP: u64 = 5;
 pub const POLLING: u64 = 2;
 
 /// The fields of the attribute that [`PortInfo`] contains.
-pub static PORT_INFO_FIELDS: [Field; 9] = [
+pub static PORT_INFO_FIELDS: [Field; 10] = [
     MASTER_SM_LID,
     CAPABILITY_MASK,
     WIDTH_ACTIVE,
@@ -213,6 +218,7 @@ pub static PORT_INFO_FIELDS: [Field; 9] = [
     NEIGHBOR_MTU,
     OPERATIONAL_VLS,
     SPEED_EXT2_ACTIVE,
+    CAPABILITY_MASK2,
     SPEED_EXT_ACTIVE,
 ];
 
@@ -220,6 +226,8 @@ pub static PORT_INFO_FIELDS: [Field; 9] = [
 pub const IS_EXTENDED_SPEEDS_SUPPORTED: u32 = 1 << 14;
 /// Bit of PortInfo.CapabilityMask: CapabilityMask2 and LinkSpeedExtActive2 are valid.
 pub const IS_CAPABILITY_MASK2_SUPPORTED: u32 = 1 << 15;
+/// Bit of PortInfo.CapabilityMask2: the switch has SwitchPortStateTable.
+pub const IS_SWITCH_PORT_STATE_TABLE_SUPPORTED: u16 = 1 << 3;
 
 impl PortInfo {
     /// PortState of a link that carries data.
@@ -233,6 +241,7 @@ impl PortInfo {
         Self {
             master_sm_lid: Lid(MASTER_SM_LID.raw(data, 0) as u16),
             capability_mask: CAPABILITY_MASK.raw(data, 0) as u32,
+            capability_mask2: CAPABILITY_MASK2.raw(data, 0) as u16,
             width: raw(WIDTH_ACTIVE),
             state: raw(PORT_STATE),
             speed: raw(SPEED_ACTIVE),
@@ -247,6 +256,7 @@ impl PortInfo {
     pub fn emit(&self, data: &mut Data) {
         MASTER_SM_LID.set_raw(data, 0, self.master_sm_lid.0.into());
         CAPABILITY_MASK.set_raw(data, 0, self.capability_mask.into());
+        CAPABILITY_MASK2.set_raw(data, 0, self.capability_mask2.into());
         let rest = [
             (WIDTH_ACTIVE, self.width),
             (PORT_STATE, self.state),
@@ -258,6 +268,12 @@ impl PortInfo {
         ];
         rest.into_iter()
             .for_each(|(field, value)| field.set_raw(data, 0, value.into()));
+    }
+
+    /// Returns whether the switch whose port 0 this is has SwitchPortStateTable.
+    pub fn has_state_table(&self) -> bool {
+        self.capability_mask & IS_CAPABILITY_MASK2_SUPPORTED != 0
+            && self.capability_mask2 & IS_SWITCH_PORT_STATE_TABLE_SUPPORTED != 0
     }
 
     /// Returns width and speed as `ibnetdiscover` prints them. `capability_mask` is the
@@ -338,6 +354,7 @@ impl PortInfo {
         Self {
             master_sm_lid: Lid(0),
             capability_mask,
+            capability_mask2: 0,
             width,
             state,
             speed,
@@ -353,6 +370,12 @@ impl PortInfo {
 fn by_code<T: Copy>(code: u8, values: &[T]) -> Option<T> {
     values.get(usize::from(code).checked_sub(1)?).copied()
 }
+
+/// PortState of each port of a block of SwitchPortStateTable (IBA vol. 1, 14.2.5.20). The first of
+/// two ports is in the upper half of an octet. Block 0 has the ports 0 to 127, block 1 the others.
+/// Values are those of PortInfo, because requests of ibnet do not set the bit of the modifier that
+/// permits others.
+pub const PORT_STATES: Field = Field::new("PortState", "port_state", 0, 4).array(128);
 
 /// PortInfoExtended.FECModeActive.
 pub const FEC_MODE_ACTIVE: Field = Field::new("FECModeActive", "fec_mode_active", 32, 16);
@@ -441,9 +464,11 @@ mod tests {
         data[18..24].copy_from_slice(&[0, 4, 0, 0, 0xc0, 0]);
         (data[31], data[32], data[35], data[56], data[62]) = (2, 0x54, 0x47, 0x80, 0x2f);
         (data[36], data[43]) = (0x5a, 0x4a);
+        data[60..62].copy_from_slice(&[0x04, 0x08]);
         let info = PortInfo {
             master_sm_lid: Lid(4),
             capability_mask: 0xc000,
+            capability_mask2: 0x0408,
             width: 2,
             state: 4,
             speed: 4,
@@ -455,11 +480,27 @@ mod tests {
         assert_eq!(PortInfo::parse(&data), info);
         assert_eq!(info.rate(info.capability_mask).to_string(), "4xEDR");
         assert_eq!((info.mtu(), info.data_vls()), (Some(4096), Some(8)));
+        assert!(info.has_state_table());
+        let without = |capability_mask, capability_mask2| PortInfo {
+            capability_mask,
+            capability_mask2,
+            ..info
+        };
+        assert!(!without(0x4000, 0x0408).has_state_table());
+        assert!(!without(0xc000, 0x0400).has_state_table());
         let mut written = [0; DATA_LEN];
         info.emit(&mut written);
         assert_eq!(PortInfo::parse(&written), info);
         data[4..6].copy_from_slice(&[0, 4]);
         assert!(is_rs_fec(&data));
+    }
+
+    #[test]
+    fn port_states_have_four_bits_each() {
+        let mut data = [0xff; DATA_LEN];
+        (data[0], data[18], data[63]) = (0x14, 0x21, 0x43);
+        let states = [0, 1, 36, 37, 126, 127].map(|port| PORT_STATES.raw(&data, port));
+        assert_eq!(states, [1, 4, 2, 1, 4, 3]);
     }
 
     #[test]

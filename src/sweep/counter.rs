@@ -48,6 +48,8 @@ pub struct Column {
     wider: Option<(usize, Group, &'static Field)>,
     /// Rate that is computed from the counter.
     rate: Option<Rate>,
+    /// Whether the counter counts how often the link went down.
+    counts_downs: bool,
     /// The counters, if ibnet clears them: the values are then totals that continue.
     cleared: Option<Clearable>,
 }
@@ -82,6 +84,7 @@ impl Columns {
                     first,
                     wider,
                     rate: Rate::of(field),
+                    counts_downs: field.name == "LinkDownedCounter",
                     cleared: None,
                 }
             })
@@ -193,6 +196,9 @@ pub struct Reading {
     since: Vec<Option<u64>>,
     /// Columns that decreased since the previous reading.
     pub resets: Vec<usize>,
+    /// How often the link went down since the previous reading, however long ago that was. `None`
+    /// if the counter was not read, is full, or cannot be compared.
+    pub downs: Option<u64>,
     /// Rates since the previous reading.
     pub rates: Rates,
     /// Last rates, each with its group.
@@ -266,6 +272,7 @@ impl Reading {
             replies: vec![None; columns.groups.len()],
             since: vec![None; columns.groups.len()],
             resets: Vec::with_capacity(columns.len()),
+            downs: None,
             rates: Rates::default(),
             held: Held::default(),
             implausible: false,
@@ -294,6 +301,7 @@ impl Reading {
     pub fn take(&mut self, columns: &Columns, slot: u64, sample: &Sample<'_>) {
         self.slot = slot;
         self.resets.clear();
+        self.downs = None;
         self.rates = Rates::default();
         self.since.fill(None);
         self.clear_lost_bytes = None;
@@ -350,6 +358,10 @@ impl Reading {
                 self.resets.push(index);
                 continue;
             }
+            if column.counts_downs && earlier.is_some() {
+                let raw = self.raw[column.first];
+                self.downs = Some(raw - before).filter(|_| !column.field.is_saturated(raw));
+            }
             let (Some(rate), Some(earlier)) = (column.rate, earlier) else {
                 continue;
             };
@@ -380,6 +392,7 @@ impl Reading {
         self.implausible = exceeds(self.rates.xmit_gbps) || exceeds(self.rates.rcv_gbps);
         if !self.resets.is_empty() || self.implausible {
             self.since.iter_mut().flatten().for_each(|slots| *slots = 0);
+            self.downs = None;
             self.rates = Rates::default();
             self.held = Held::default();
         }

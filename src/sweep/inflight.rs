@@ -74,6 +74,11 @@ pub enum Purpose {
         /// Index of the port.
         port: u32,
     },
+    /// States of 128 ports of a switch: SwitchPortStateTable.
+    StateTable {
+        /// Number of the block.
+        block: u8,
+    },
     /// Error correction of a port's link: PortInfoExtended.
     Fec {
         /// Index of the port.

@@ -8,6 +8,7 @@ use ibnet::mad::transport::sim::traffic::{Incast, Traffic};
 use ibnet::mad::transport::sim::{Options, SimFabric};
 use ibnet::output::Destination;
 use ibnet::partition::whole_fabric;
+use ibnet::sweep::cadence::Cadence;
 use ibnet::sweep::driver::{Control, Driver, DriverSettings};
 use ibnet::sweep::engine::Config;
 use ibnet::sweep::plan::SweepPlan;
@@ -16,7 +17,7 @@ use ibnet::time::Instant;
 use ibnet::topology::{DeviceId, Fabric, ports_report, synthetic};
 use ibnet_record::attributes::Group;
 use ibnet_record::strict::{self, Event, Line, Port};
-use ibnet_record::types::{LinkRate, NodeKind};
+use ibnet_record::types::{LinkRate, NodeKind, PortNum};
 
 /// Wall clock at time zero, in nanoseconds since 1970.
 const WALL: i64 = 1_795_000_000_123_456_789;
@@ -58,19 +59,28 @@ fn swept_on(
     sim: SimFabric,
     slots: u64,
     groups: &[Group],
-    mut change: impl FnMut(u64, &mut SimFabric),
+    change: impl FnMut(u64, &mut SimFabric),
 ) -> Vec<Line> {
-    let (sim, clock) = (Arc::new(Mutex::new(sim)), VirtualClock::default());
-    clock.set_wall_offset(WALL);
-    let (outlet, lines) = Destination::memory();
     let engine = Config {
         groups: groups.into(),
         identity_every: Duration::from_millis(600),
         ..Config::default()
     };
+    swept_with(sim, slots, (engine, Duration::from_millis(60)), change)
+}
+
+fn swept_with(
+    sim: SimFabric,
+    slots: u64,
+    (engine, interval): (Config, Duration),
+    mut change: impl FnMut(u64, &mut SimFabric),
+) -> Vec<Line> {
+    let (sim, clock) = (Arc::new(Mutex::new(sim)), VirtualClock::default());
+    clock.set_wall_offset(WALL);
+    let (outlet, lines) = Destination::memory();
     let settings = DriverSettings {
         sweeps: Some(slots),
-        ..DriverSettings::simulated("here", Duration::from_millis(60), engine)
+        ..DriverSettings::simulated("here", interval, engine)
     };
     let plan = SweepPlan::new(&whole_fabric(&fabric(), "here").0);
     let transport = VirtualTransport::new(Arc::clone(&sim), clock.clone(), 1);
@@ -252,6 +262,102 @@ fn link_changes_are_reported() {
             (record.xmit_utilization.expect("rate and link are known") - share).abs() < 1e-5,
             "share of the current rate: {record:?}"
         );
+    }
+}
+
+/// Returns the numbers of the slots, from that of the first record, in which a port of `leaf01` had
+/// each event about its link, and those in which its status was `down`. `change` gets the number of
+/// completed slots of one second.
+fn link_events(
+    (state_tables, has_table): (bool, bool),
+    mut change: impl FnMut(u64, &mut dyn FnMut(u8)),
+) -> (Vec<(u64, String, String)>, Vec<u64>) {
+    let leaf = find(&fabric(), "leaf01");
+    let port = fabric().device(leaf).linked().next().expect("linked").0.num;
+    let mut sim = SimFabric::new(fabric(), Options::default());
+    if !has_table {
+        let zero = PortInfo::of_rate(&LinkRate::new("4x", "EDR"), PortInfo::ACTIVE);
+        sim.set_link(leaf, PortNum(0), zero);
+    }
+    let engine = Config {
+        groups: [Group::Extended].into(),
+        cadence: Cadence::new(Vec::new(), 1, 10),
+        state_tables,
+        ..Config::default()
+    };
+    let lines = swept_with(sim, 90, (engine, Duration::from_secs(1)), |done, sim| {
+        change(done, &mut |state| {
+            let rate = LinkRate::new("4x", "EDR");
+            sim.set_link(leaf, port, PortInfo::of_rate(&rate, state));
+        });
+    });
+    let ports = || of_host(&lines, "leaf01").filter(|record| record.port == port);
+    let first = ports().next().expect("swept").slot;
+    let is_found = |event: &&Event| event.port == Some(port);
+    let found = ["link_down", "link_up", "link_flapped"]
+        .into_iter()
+        .flat_map(|kind| events(&lines, kind))
+        .filter(is_found)
+        .map(|event| {
+            (
+                event.slot - first,
+                event.event.clone(),
+                event.detail.clone(),
+            )
+        });
+    let is_down = |record: &&Port| record.status == "down";
+    let down = ports().filter(is_down).map(|record| record.slot - first);
+    (found.collect(), down.collect())
+}
+
+#[test]
+fn change_of_a_link_is_an_event_and_a_status_in_its_slot() {
+    let (found, down) = link_events((true, true), |done, set| match done {
+        20 => set(PortInfo::DOWN),
+        23 => set(PortInfo::ACTIVE),
+        _ => {}
+    });
+    let event = |slot, event: &str, detail: &str| (slot, event.to_owned(), detail.to_owned());
+    let expected = [
+        event(20, "link_down", "down"),
+        event(23, "link_up", "active"),
+    ];
+    assert_eq!((found, down), (expected.to_vec(), vec![20, 21, 22]));
+}
+
+#[test]
+fn flaps_between_two_reads_of_the_state_are_counted() {
+    let flap = |done: u64, set: &mut dyn FnMut(u8)| {
+        // The link goes down twice between two slots, and then once for two slots with a flap.
+        match done {
+            20 => (0..2).for_each(|_| {
+                set(PortInfo::DOWN);
+                set(PortInfo::ACTIVE);
+            }),
+            30 => set(PortInfo::DOWN),
+            32 => [PortInfo::ACTIVE, PortInfo::DOWN, PortInfo::ACTIVE]
+                .into_iter()
+                .for_each(set),
+            _ => {}
+        }
+    };
+    let flaps = |of: (bool, bool)| -> Vec<(u64, String)> {
+        let (found, _) = link_events(of, flap);
+        let flapped = found
+            .into_iter()
+            .filter(|(_, event, _)| event == "link_flapped");
+        flapped.map(|(slot, _, detail)| (slot, detail)).collect()
+    };
+    let found = |slot, times| {
+        (
+            slot,
+            format!("{times} times between two reads of the state"),
+        )
+    };
+    assert_eq!(flaps((true, true)), [found(21, 2), found(33, 1)]);
+    // PortInfo replaces the table: it is read in the slot after that in which the counter has grown.
+    for without in [(true, false), (false, true)] {
+        assert_eq!(flaps(without), [found(21, 2), found(34, 1)], "{without:?}");
     }
 }
 

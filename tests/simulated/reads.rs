@@ -191,6 +191,7 @@ fn sweep_and_query(clearing: Option<Clearing>) -> BTreeSet<(u8, u8, u16)> {
         path_sl: true,
         identity_every: Duration::from_millis(100),
         verify_peers: true,
+        state_tables: true,
         clearing,
         ..Config::default()
     };

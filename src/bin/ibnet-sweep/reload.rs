@@ -37,7 +37,7 @@ pub(super) struct WorkerSetup {
 }
 
 /// Keys that may change while the sweep runs. Changes of all other keys need a restart.
-const CHANGEABLE: [&str; 18] = [
+const CHANGEABLE: [&str; 19] = [
     "assignments",
     "plan_server",
     "net",
@@ -49,6 +49,7 @@ const CHANGEABLE: [&str; 18] = [
     "identity",
     "window",
     "peers",
+    "links",
     "max_mads_per_second",
     "timeout",
     "grace",

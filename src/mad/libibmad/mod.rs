@@ -142,7 +142,7 @@ pub fn field_readers(attribute: &'static Attribute) -> Vec<FieldReader> {
 }
 
 /// Names of libibmad for the fields of subnet management that this crate reads.
-const MANAGEMENT_NAMES: [(&str, &str); 22] = [
+const MANAGEMENT_NAMES: [(&str, &str); 23] = [
     ("NodeType", "IB_NODE_TYPE_F"),
     ("NumPorts", "IB_NODE_NPORTS_F"),
     ("SystemImageGUID", "IB_NODE_SYSTEM_GUID_F"),
@@ -159,6 +159,7 @@ const MANAGEMENT_NAMES: [(&str, &str); 22] = [
     ("LinkSpeedActive", "IB_PORT_LINK_SPEED_ACTIVE_F"),
     ("NeighborMTU", "IB_PORT_NEIGHBOR_MTU_F"),
     ("OperationalVLs", "IB_PORT_OPER_VLS_F"),
+    ("CapabilityMask2", "IB_PORT_CAPMASK2_F"),
     ("LinkSpeedExtActive", "IB_PORT_LINK_SPEED_EXT_ACTIVE_F"),
     ("FECModeActive", "IB_PORT_EXT_FEC_MODE_ACTIVE_F"),
     ("GUID", "IB_SMINFO_GUID_F"),

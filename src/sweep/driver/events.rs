@@ -179,10 +179,10 @@ impl<T: Transport, C: Clock> Driver<T, C> {
 
     /// Resets the readings of a device, so that no rate is computed from counters of two devices.
     fn reset_readings(&mut self, device: usize) {
-        let ports = self.ports_of(device);
-        self.readings[ports]
-            .iter_mut()
-            .for_each(|reading| reading.clear());
+        for port in self.ports_of(device) {
+            self.readings[port].clear();
+            self.links[port].forget();
+        }
     }
 
     fn ports_of(&self, device: usize) -> std::ops::Range<usize> {
@@ -196,7 +196,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
             return;
         };
         let active = info.state == PortInfo::ACTIVE;
-        if std::mem::replace(&mut self.links_up[port], active) != active {
+        if self.links[port].set_up(active) {
             let event = if active {
                 EventName::LinkUp
             } else {

@@ -1,13 +1,13 @@
 //! Writes the records of a slot: one for each port, and one `sweep` record.
 
 use ibnet_record::reader::Type;
-use ibnet_record::types::NodeKind;
+use ibnet_record::types::{NodeKind, Printable};
 use ibnet_record::{EventName, EventRecord, HistogramRecord, Start, Status, SweepRecord};
 
 use super::{Clock, Control, Driver, HISTOGRAM_EVERY, Notice, WallTime, nanos};
 use crate::mad::transport::Transport;
 use crate::output::Batch;
-use crate::sweep::port_record::PortRecord;
+use crate::sweep::port_record::{PortIdentity, PortRecord};
 use crate::sweep::stats::{self, Durations, MAD_OCTETS_ON_LINK, RoundTrips};
 use crate::time::Instant;
 
@@ -111,6 +111,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
             columns,
         };
         self.batch.push(Type::Port, &record);
+        let (downs, read_at) = (reading.downs, sample.at);
         if reading.implausible {
             self.engine.verify(port);
             self.write_event(
@@ -130,7 +131,27 @@ impl<T: Transport, C: Clock> Driver<T, C> {
                 .map(|(_, column)| column.field.json)
                 .collect();
             let names = names.join(" ");
+            self.links[port].forget();
             self.write_event(slot, EventName::Reset, Some(port), &names);
+        }
+        self.report_flaps(slot, port, downs, read_at);
+    }
+
+    /// Reports the flaps of a link that earlier slots have counted, and counts those of this slot.
+    fn report_flaps(&mut self, slot: u64, port: usize, downs: Option<u64>, read_at: Instant) {
+        let state_read_at = self.engine.state_read_at(port);
+        if let Some(flaps) = self.links[port].take_flaps(state_read_at) {
+            let PortIdentity {
+                node, port: num, ..
+            } = &self.ports[port];
+            tracing::info!(node = %Printable(node), port = %num, flaps, "the link went down and came up again between two reads of its state");
+            let detail = format!("{flaps} times between two reads of the state");
+            self.write_event(slot, EventName::LinkFlapped, Some(port), &detail);
+        }
+        let Some(downs) = downs else { return };
+        self.links[port].count(downs, read_at);
+        if downs > 0 {
+            self.engine.read_state(port);
         }
     }
 

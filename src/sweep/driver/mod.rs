@@ -39,6 +39,7 @@ use ibnet_record::{EventName, Role};
 
 use self::control::FirstSlot;
 use self::lines::HistogramPeriod;
+use self::link_watch::LinkWatch;
 use self::reconnect::Reconnect;
 use self::traps::TrapWatch;
 use super::counter::{Columns, Reading};
@@ -57,6 +58,7 @@ mod control;
 mod engine_loop;
 mod events;
 mod lines;
+mod link_watch;
 mod manager_events;
 mod reconnect;
 mod report;
@@ -169,8 +171,8 @@ pub struct Driver<T, C = SystemClock> {
     first_ports: Vec<usize>,
     columns: Columns,
     readings: Vec<Reading>,
-    /// Whether the link of each port was active at its last PortInfo.
-    links_up: Vec<bool>,
+    /// State of the link of each port.
+    links: Vec<LinkWatch>,
     /// Location of the sending port before the first slot.
     first_location: Option<Local>,
     /// Newest location of the sending port, read by another thread, and the time at which the
@@ -257,7 +259,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
             readings: (0..plan.ports.len())
                 .map(|_| Reading::new(&columns))
                 .collect(),
-            links_up: vec![true; plan.ports.len()],
+            links: vec![LinkWatch::new(); plan.ports.len()],
             first_location,
             latest_location,
             located_at: Instant::ZERO,

@@ -40,6 +40,9 @@ pub struct Config {
     pub path_sl: bool,
     /// Time between two verifications of a device's identity and links.
     pub identity_every: Duration,
+    /// Whether the states of all ports of a switch are read in each slot, at most once a second,
+    /// where the switch has SwitchPortStateTable.
+    pub state_tables: bool,
     /// Whether the caller has the engine verify the peers of the ports: see
     /// [`Engine::verify_peers`](super::Engine::verify_peers).
     pub verify_peers: bool,
@@ -67,6 +70,7 @@ impl Default for Config {
             sl: 0,
             path_sl: false,
             identity_every: Duration::from_secs(60),
+            state_tables: false,
             verify_peers: false,
             managers_every: None,
             pkey_index: 0,

@@ -42,6 +42,9 @@ impl Engine {
             // others.
             self.ready.push_back(transaction.device);
         }
+        if let Purpose::StateTable { block } = transaction.purpose {
+            device.state_table.expire(block);
+        }
         if let Purpose::Clear { port, .. } = transaction.purpose {
             self.ports[port as usize].slot.close_one();
             self.settle_if_complete(port, at);
@@ -122,10 +125,17 @@ impl Engine {
             }
             Purpose::Clear { .. } => self.clear_failed(index, 1),
             Purpose::Identity => self.identity_failed(index, now),
+            Purpose::StateTable { .. } => {
+                let next = self.next_verification(index, now);
+                self.devices[index as usize].state_table.fail(next);
+            }
             // A device that ignores one of these requests ignores all of them. The others are
             // skipped, so that they do not delay the counters.
             Purpose::SwitchMask | Purpose::Link { .. } | Purpose::Fec { .. } => {
                 device.links.reading = false;
+                if let Purpose::Link { port } = transaction.purpose {
+                    self.ports[port as usize].table_state.fail();
+                }
             }
             _ => {}
         }

@@ -66,10 +66,20 @@ impl Engine {
             .devices
             .iter()
             .position(|device| device.path.lid == lid)?;
-        let device = &mut self.devices[index];
-        device.identity.verify();
-        device.links.expire();
+        self.devices[index].read_links();
         Some(index)
+    }
+
+    /// Reads the state of a port's link soon: by PortInfo in the next slot, unless the next table of
+    /// its switch has it.
+    ///
+    /// # Panics
+    /// If there is no such port.
+    pub fn read_state(&mut self, port: usize) {
+        let device = &mut self.devices[self.ports[port].device as usize];
+        if !device.state_table.is_supported {
+            device.read_links();
+        }
     }
 
     /// In the next slot, verifies all other devices that satisfy a condition. Devices at
@@ -124,7 +134,7 @@ impl Engine {
 
     /// Returns the time of a device's next periodic verification. The devices are spread over the
     /// interval, even after all of them were verified at once.
-    fn next_verification(&self, index: u32, now: Instant) -> Instant {
+    pub(super) fn next_verification(&self, index: u32, now: Instant) -> Instant {
         let every = u64::try_from(self.config.identity_every.as_nanos())
             .unwrap_or(u64::MAX)
             .max(1);
@@ -208,7 +218,12 @@ impl Engine {
         let other_before = device.identity.found();
         if info.port_guid == device.identity.expected {
             device.identity.answered(Identity::Verified(info), next);
-            device.links.start(now, next);
+            let next_links = if device.state_table.is_supported {
+                next + self.config.identity_every
+            } else {
+                next
+            };
+            device.links.start(now, next_links);
             if !self.report_lid(index) && other_before.is_some() {
                 self.events.push_back(Event::RightDevice(index as usize));
             }
@@ -282,8 +297,15 @@ impl Engine {
 
     pub(super) fn take_switch_mask(&mut self, index: u32, answer: Result<&Data, MadStatus>) {
         let Ok(data) = answer else { return };
-        let Device { links, ports, .. } = &mut self.devices[index as usize];
-        let mask = PortInfo::parse(data).capability_mask;
+        let Device {
+            links,
+            state_table,
+            ports,
+            ..
+        } = &mut self.devices[index as usize];
+        let info = PortInfo::parse(data);
+        state_table.is_supported = self.config.state_tables && info.has_state_table();
+        let mask = info.capability_mask;
         if links.switch_mask.replace(mask) != Some(mask) {
             // Links that were read before this mask become known now.
             let complete = ports
@@ -294,10 +316,13 @@ impl Engine {
         }
     }
 
-    pub(super) fn take_link(&mut self, port: u32, answer: Result<&Data, MadStatus>) {
+    pub(super) fn take_link(&mut self, port: u32, answer: Result<&Data, MadStatus>, now: Instant) {
         let Ok(data) = answer else { return };
         let link = PortInfo::parse(data);
-        let before = self.ports[port as usize].link.replace(link);
+        let of = &mut self.ports[port as usize];
+        of.table_state.settle();
+        of.state_read_at = Some(now);
+        let before = of.link.replace(link);
         if before != Some(link) && self.link(port as usize).is_some() {
             self.events.push_back(Event::Link(port as usize));
         }

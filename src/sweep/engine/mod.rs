@@ -57,6 +57,7 @@
 //! | `identity` | verification of the device that answers at a LID |
 //! | `path_queries` | path records of the subnet manager |
 //! | `subnet_managers` | SMInfo of the subnet managers |
+//! | `state_tables` | states of all ports of a switch, with one SMP |
 //! | `groups` | counter groups that a device has |
 //! | `clear` | clearing of counters after their reading |
 //! | `due` | the groups of a port that are requested in a slot |
@@ -77,6 +78,7 @@ use self::last_reads::LastReads;
 use self::path_queries::{MANAGER_TIMEOUTS, MAX_UNANSWERED, Manager};
 pub use self::peers::Peer;
 use self::peers::Peers;
+use self::ready::Ready;
 use self::state::{Device, PortProgress, PortState, SendError};
 pub use self::subnet_managers::{MANAGERS_EVERY, ManagerPort, SubnetManager};
 use self::subnet_managers::{MAX_MANAGERS, SubnetManagers};
@@ -103,9 +105,11 @@ mod identity;
 mod last_reads;
 mod path_queries;
 mod peers;
+mod ready;
 mod replies;
 mod slot;
 mod state;
+mod state_tables;
 mod subnet_managers;
 #[cfg(test)]
 mod tests;
@@ -125,7 +129,7 @@ pub struct Engine {
     /// Devices in the order in which a slot queries them.
     order: Vec<u32>,
     /// Devices that may be queried now.
-    ready: VecDeque<u32>,
+    ready: Ready,
     inflight: Inflight,
     smp_limit: SmpLimit,
     /// Time at which an SMP may be sent, if all ready devices wait to send one.
@@ -220,7 +224,7 @@ impl Engine {
             last_reads: LastReads::new(ports.len(), config.groups.len()),
             next_slot: 0,
             order: (0..devices.len() as u32).collect(),
-            ready: VecDeque::with_capacity(2 * devices.len()),
+            ready: Ready::with_capacity(devices.len()),
             events: VecDeque::with_capacity(
                 2 * ports.len() + 4 * devices.len() + 2 * MAX_MANAGERS + 3,
             ),
@@ -376,6 +380,7 @@ impl Engine {
         }
         self.unsettled = self.ports.len();
         self.restart(now, 1);
+        self.start_state_tables(now);
         self.start_peers(now);
         self.finish_if_settled(now);
     }
@@ -500,9 +505,9 @@ impl Engine {
                 self.smps_wait = self.smp_limit.free_at(now);
                 return None;
             }
-            let index = self.ready.pop_front()?;
-            // A device is in the queue twice if a path record with its new LID has arrived in the
-            // meantime.
+            let index = self.ready.pop()?;
+            // A device is in the queue twice if its states come first, or if a path record with its
+            // new LID has arrived in the meantime.
             if !self.devices[index as usize].flight.is_free() {
                 continue;
             }
@@ -516,30 +521,41 @@ impl Engine {
                 self.finish_if_settled(now);
                 continue;
             };
-            self.pace.sent(now);
-            let target = self.target(index, &query);
             let device = &mut self.devices[index as usize];
             device.flight.send();
             device.reachability.send();
-            let generation = device.generation;
-            self.stats.mads_sent += 1;
-            let transaction = Transaction {
-                device: index,
-                lid: target.lid,
-                generation,
-                query,
-                purpose,
-                sent: now,
-                expired: false,
-            };
-            let tid = self.inflight.insert(transaction);
-            if matches!(query, Query::Smp(_)) {
-                self.smp_limit.sent(tid, now);
-            }
-            query.emit(tid, mad);
-            return Some((target, tid));
+            return Some(self.send(index, query, purpose, now, mad));
         }
         None
+    }
+
+    /// Writes a request that belongs to a device into `mad`, and returns its target and TID.
+    fn send(
+        &mut self,
+        index: u32,
+        query: Query,
+        purpose: Purpose,
+        now: Instant,
+        mad: &mut Mad,
+    ) -> (Target, Tid) {
+        let target = self.target(index, &query);
+        let transaction = Transaction {
+            device: index,
+            lid: target.lid,
+            generation: self.devices[index as usize].generation,
+            query,
+            purpose,
+            sent: now,
+            expired: false,
+        };
+        let tid = self.inflight.insert(transaction);
+        if matches!(query, Query::Smp(_) | Query::Directed(_)) {
+            self.smp_limit.sent(tid, now);
+        }
+        self.pace.sent(now);
+        self.stats.mads_sent += 1;
+        query.emit(tid, mad);
+        (target, tid)
     }
 
     /// Returns the next event.

@@ -155,7 +155,6 @@ impl Engine {
             if !device.identity.is_verified() || device.reachability.was_silent() {
                 continue;
             }
-            let target = Target::subnet_management(device.path.lid, self.config.grace);
             let query = Query::Directed(directed::Query {
                 request: smp::Query {
                     attribute: smp::NODE_INFO,
@@ -164,24 +163,9 @@ impl Engine {
                 source: self.manager.local.lid,
                 port: num,
             });
-            let (generation, purpose) = (device.generation, Purpose::Peer { port });
-            let transaction = Transaction {
-                device: index,
-                lid: target.lid,
-                generation,
-                query,
-                purpose,
-                sent: now,
-                expired: false,
-            };
-            let tid = self.inflight.insert(transaction);
-            self.pace.sent(now);
-            self.smp_limit.sent(tid, now);
-            self.stats.mads_sent += 1;
             self.peers.sent_in_slot += 1;
             self.peers.in_flight += 1;
-            query.emit(tid, mad);
-            return Some((target, tid));
+            return Some(self.send(index, query, Purpose::Peer { port }, now, mad));
         }
         self.finish_if_settled(now);
         None

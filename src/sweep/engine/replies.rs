@@ -130,7 +130,8 @@ impl Engine {
             Purpose::Probe { group } => self.take_probe(index, group, data),
             Purpose::Identity => self.take_identity(index, data, now),
             Purpose::SwitchMask => self.take_switch_mask(index, data),
-            Purpose::Link { port } => self.take_link(port, data),
+            Purpose::Link { port } => self.take_link(port, data, now),
+            Purpose::StateTable { block } => self.take_state_table(index, block, data, now),
             Purpose::Fec { port } => self.take_fec(port, data),
             Purpose::Peer { .. } | Purpose::Path | Purpose::SubnetManager => {}
         }

@@ -42,8 +42,7 @@ impl Engine {
                 *index,
             )
         });
-        self.ready.clear();
-        self.ready.extend(&self.order);
+        self.ready.restart(&self.order);
         self.start_manager_round(now);
     }
 

@@ -1,10 +1,11 @@
 //! Selects the next request to a device: first the checks of the device, then the counters of its
 //! ports.
 //!
-//! The checks have a fixed order: capabilities (ClassPortInfo), identity (NodeInfo), optional
-//! attributes (PortSamplesControl), links (PortInfo, PortInfoExtended), and one probe for each
-//! optional group whose presence is unknown. Most slots have no checks. A slot makes each check
-//! once, and the discovery before the first slot repeats them several times.
+//! The states of a switch's ports (`state_tables`) come first. The checks have a fixed order:
+//! capabilities (ClassPortInfo), identity (NodeInfo), optional attributes (PortSamplesControl),
+//! links (PortInfo, PortInfoExtended), and one probe for each optional group whose presence is
+//! unknown. Most slots have no checks. A slot makes each check once, and the discovery before the
+//! first slot repeats them several times.
 
 use ibnet_record::Status;
 use ibnet_record::attributes::Group;
@@ -32,7 +33,7 @@ fn pma_query(attribute: u16, port: Option<PortNum>) -> Query {
     Query::Pma(pma::Query { attribute, port })
 }
 
-fn smp_query(attribute: u16, port: PortNum) -> Query {
+pub(super) fn smp_query(attribute: u16, port: PortNum) -> Query {
     Query::Smp(smp::Query { attribute, port })
 }
 
@@ -42,6 +43,9 @@ impl Engine {
         if let Some((query, purpose)) = self.devices[index as usize].progress.repeat.take() {
             self.count_repeat(&query, purpose);
             return Some((query, purpose));
+        }
+        if let Some(state) = self.next_state(index) {
+            return Some(state);
         }
         // In a slot, the checks of identity and capabilities come before the counters. All other
         // checks come after them, so that slow or silent subnet management does not delay
@@ -98,11 +102,7 @@ impl Engine {
             let (next, is_last) = (due.next(), due.next().is_none());
             drop(due);
             if next.is_some() && self.reads_link(port) {
-                self.ports[port as usize].slot.link_read = true;
-                return Some((
-                    smp_query(smp::PORT_INFO, self.ports[port as usize].num),
-                    Purpose::Link { port },
-                ));
+                return Some(self.link_query(port));
             }
             if next.is_none() && self.settle_idle(port, now) {
                 self.devices[index as usize].progress.next_port();
@@ -125,6 +125,13 @@ impl Engine {
             }
         }
         None
+    }
+
+    /// Returns the request for the state, width and speed of a port's link.
+    pub(super) fn link_query(&mut self, port: u32) -> (Query, Purpose) {
+        let of = &mut self.ports[port as usize];
+        of.slot.link_reads = of.slot.link_reads.saturating_add(1);
+        (smp_query(smp::PORT_INFO, of.num), Purpose::Link { port })
     }
 
     fn group_query(&self, group: u8, port: u32) -> Query {
@@ -189,6 +196,9 @@ impl Engine {
     pub(super) fn next_is_smp(&self, index: u32) -> bool {
         let device = &self.devices[index as usize];
         let (step, links) = (device.progress.step, LINKS + 2 * device.ports.len() as u32);
+        if device.progress.repeat.is_none() && device.has_state_requests() {
+            return true;
+        }
         let is_checking =
             device.progress.passes > 0 && device.progress.repeat.is_none() && !self.no_smp_agent;
         let counters_first =
@@ -286,8 +296,7 @@ impl Engine {
         let port = device.ports.start + step / 2;
         let num = self.ports[port as usize].num;
         if step.is_multiple_of(2) {
-            self.ports[port as usize].slot.link_read = true;
-            return Some((smp_query(smp::PORT_INFO, num), Purpose::Link { port }));
+            return Some(self.link_query(port));
         }
         let has_two_views = device
             .groups

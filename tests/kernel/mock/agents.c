@@ -212,9 +212,22 @@ static void port_info(const struct mock_node *node, u8 port, u8 in_port, u8 *dat
 	data[37] = 0x40;		/* VL 0 to 7 */
 	data[41] = 0x05;		/* the port can use an MTU of 4096 */
 	data[43] = 0x40;		/* VL 0 to 7 are operational */
-	data[61] = 0x02;		/* PortInfoExtended is supported */
+	/* PortInfoExtended is supported; by a switch also SwitchPortStateTable. */
+	data[61] = 0x02 | (!port && node->type == TYPE_SWITCH ? 0x08 : 0);
 	data[62] = up ? 0x23 : 0x03;	/* EDR active; FDR, EDR supported */
 	data[63] = 0x03;
+}
+
+/*
+ * The states of 128 ports, four bits each, the first of two ports in the upper half of an octet.
+ * Port 0 is active here. This was not seen on hardware.
+ */
+static void port_states(const struct mock_node *node, u32 block, u8 *data)
+{
+	u32 port;
+
+	for (port = 128 * block; port <= node->ports && port < 128 * (block + 1); port++)
+		data[port % 128 / 2] |= (is_up(node, port) ? 4 : 1) << (port % 2 ? 0 : 4);
 }
 
 static void sm_info(const struct mock_node *node, u8 *data)
@@ -261,6 +274,12 @@ static void manage(const struct mock_node *node, u8 in_port, u8 *mad)
 	case 0x33:
 		put_unaligned_be32(1, data);	/* the mode of FEC is reported */
 		put_unaligned_be16(node->rs_fec ? 2 : 0, data + 4);
+		return;
+	case 0x34:
+		if (node->type != TYPE_SWITCH)
+			break;
+		statistics.state_tables++;
+		port_states(node, modifier & 1, data);
 		return;
 	}
 	status(mad, STATUS_UNSUPPORTED);

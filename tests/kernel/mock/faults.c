@@ -78,6 +78,7 @@ STATISTIC(redirected, redirected, "redirects");
 STATISTIC(overrun, overrun, "replies without a receive buffer");
 STATISTIC(directed, directed, "requests by the LID of a switch, and from there by port");
 STATISTIC(cleared, cleared, "requests that cleared counters");
+STATISTIC(state_tables, state_tables, "requests for the states of all ports of a switch");
 STATISTIC(informs, informs, "requests for a subscription to a trap");
 STATISTIC(withdrawals, withdrawals, "requests to end a subscription");
 STATISTIC(subscriptions, subscriptions, "subscriptions that exist now");

@@ -181,6 +181,7 @@ struct statistics {
 	ulong dropped, duplicated, failed, mismatched, redirected, overrun;
 	ulong directed;		/* requests by the LID of a switch, and from there by port */
 	ulong cleared;		/* requests that cleared counters */
+	ulong state_tables;	/* requests for the states of all ports of a switch */
 	ulong informs;		/* requests for a subscription */
 	ulong withdrawals;	/* requests to end a subscription */
 	ulong subscriptions;	/* that exist now */

@@ -87,6 +87,12 @@ pub(super) fn run(args: &Args) -> Result<u8, Failure> {
         "off: the subnet manager gets only Get requests"
     };
     report.line(Verdict::Ok, "traps", traps, None)?;
+    let states = if config.engine.state_tables {
+        "on: switches with SwitchPortStateTable get a Get for it in each slot, at most one a second; not tested here"
+    } else {
+        "off: PortInfo shows the states of links in the round of identity checks"
+    };
+    report.line(Verdict::Ok, "link states", states, None)?;
     let work = report.step(
         "assignments",
         Work::load(&config, &mut Reader::default()).and_then(Work::present),

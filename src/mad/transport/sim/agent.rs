@@ -37,6 +37,8 @@ pub struct Counters {
     pub vl_wait: [u64; LEVELS],
     /// Symbol errors.
     pub symbol_errors: u64,
+    /// How often the link went down.
+    pub link_downed: u64,
 }
 
 impl Counters {
@@ -88,6 +90,7 @@ fn source(field: &Field) -> Option<Source> {
         "RcvDataSL" => |counters| &counters.rcv_sl_words,
         "PortXmitWait" => |counters| slice::from_ref(&counters.xmit_wait),
         "PortVLXmitWait" => |counters| &counters.vl_wait,
+        "LinkDownedCounter" => |counters| slice::from_ref(&counters.link_downed),
         "SymbolErrorCounter" => |counters| slice::from_ref(&counters.symbol_errors),
         _ => return None,
     })

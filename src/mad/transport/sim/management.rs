@@ -1,6 +1,7 @@
 //! Subnet management and subnet administration of a simulated fabric: identities, links and paths.
 
 use std::collections::BTreeSet;
+use std::iter;
 
 use ibnet_record::types::{LinkRate, NodeKind, PortNum};
 
@@ -66,6 +67,21 @@ pub(super) fn manage(
                 smp::PORT_LID.set_raw(data, 0, fabric.lid(id).0.into());
             }
             None => status = MadStatus::INVALID_VALUE,
+        },
+        smp::SWITCH_PORT_STATE_TABLE => match port_info(fabric, id, PortNum(0)) {
+            Some(info) if info.has_state_table() => {
+                let len = smp::PORT_STATES.len;
+                let ports = device.ports.iter().map(|port| port.num);
+                // Port 0 is active, which was not seen on hardware. ibnet does not use it.
+                for num in iter::once(PortNum(0)).chain(ports) {
+                    if let Some(info) = port_info(fabric, id, num)
+                        && u32::from(num.0 / len) == header.modifier & 1
+                    {
+                        smp::PORT_STATES.set_raw(data, num.0 % len, info.state.into());
+                    }
+                }
+            }
+            _ => status = MadStatus::UNSUPPORTED_ATTRIBUTE,
         },
         SM_INFO => match fabric.managers.get(&id) {
             Some(info) => info.emit(data),
@@ -252,10 +268,10 @@ fn port_info(fabric: &SimFabric, id: DeviceId, port: PortNum) -> Option<PortInfo
 fn unchanged_port_info(fabric: &SimFabric, id: DeviceId, port: PortNum) -> Option<PortInfo> {
     let device = fabric.fabric.device(id);
     if port.0 == 0 && device.kind == NodeKind::Switch {
-        return Some(PortInfo::of_rate(
-            &LinkRate::new("4x", "EDR"),
-            PortInfo::ACTIVE,
-        ));
+        return Some(PortInfo {
+            capability_mask2: smp::IS_SWITCH_PORT_STATE_TABLE_SUPPORTED,
+            ..PortInfo::of_rate(&LinkRate::new("4x", "EDR"), PortInfo::ACTIVE)
+        });
     }
     let found = device.port(port)?;
     Some(PortInfo::of_rate(

@@ -100,6 +100,8 @@ pub struct SimFabric {
     agents: Vec<Agent>,
     /// Links that differ from the net file.
     links: BTreeMap<(DeviceId, PortNum), PortInfo>,
+    /// How often the link of a port went down.
+    downed: BTreeMap<(DeviceId, PortNum), u64>,
     /// Cables that differ from the net file: the other end of a port, if it has one.
     cables: BTreeMap<(DeviceId, PortNum), Option<(DeviceId, PortNum)>>,
     /// Words that a port had counted when its counters were cleared, by service level.
@@ -179,6 +181,7 @@ impl SimFabric {
             by_lid,
             agents,
             links: BTreeMap::new(),
+            downed: BTreeMap::new(),
             cables: BTreeMap::new(),
             cleared: BTreeMap::new(),
             manager,
@@ -271,9 +274,14 @@ impl SimFabric {
         self.agents[id.0 as usize].lid = lid;
     }
 
-    /// Replaces the PortInfo that the net file gave to a port.
+    /// Replaces the PortInfo that the net file gave to a port. If it is down now and was not
+    /// before, LinkDownedCounter of the port grows.
     pub fn set_link(&mut self, id: DeviceId, port: PortNum, info: PortInfo) {
-        self.links.insert((id, port), info);
+        let before = self.links.insert((id, port), info);
+        let was_down = before.is_some_and(|before| before.state == PortInfo::DOWN);
+        if info.state == PortInfo::DOWN && !was_down {
+            *self.downed.entry((id, port)).or_default() += 1;
+        }
         let is_switch = self.fabric.device(id).kind == NodeKind::Switch;
         if is_switch && self.subscribed.contains(&inform::LINK_STATE) {
             self.reports.push_back(Trap {
@@ -481,6 +489,7 @@ impl SimFabric {
             rcv_packets: back.packets,
             xmit_wait: self.ticks(id, port, out.waited),
             symbol_errors: symbol_errors(device.guid.0, port.num, at),
+            link_downed: self.downed.get(&(id, port.num)).copied().unwrap_or(0),
         })
     }
 }

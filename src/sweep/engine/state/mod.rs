@@ -8,6 +8,7 @@
 //! | [`Groups`] | counter groups that the device has |
 //! | [`IdentityCheck`] | verification of the GUID that answers at the LID |
 //! | [`LinkReads`] | reads of PortInfo |
+//! | [`StateTable`] | reads of the states of all ports of a switch |
 //! | [`Path`] | LID, service level, redirection, and the path query to the subnet manager |
 //! | [`Flight`] | MADs in flight to the device |
 //! | [`Reachability`] | whether the device answers |
@@ -28,6 +29,7 @@ pub(super) use self::progress::Progress;
 pub(super) use self::reachability::Reachability;
 use super::DevicePlan;
 use super::groups::Groups;
+use super::state_tables::{StateTable, TableState};
 use crate::mad::header::MadStatus;
 use crate::mad::pma::Clearable;
 use crate::mad::smp::PortInfo;
@@ -58,6 +60,7 @@ pub(super) struct Device {
     pub(super) groups: Groups,
     pub(super) identity: IdentityCheck,
     pub(super) links: LinkReads,
+    pub(super) state_table: StateTable,
     pub(super) path: Path,
     pub(super) flight: Flight,
     pub(super) reachability: Reachability,
@@ -79,6 +82,7 @@ impl Device {
             groups,
             identity: IdentityCheck::new(plan.guid),
             links: LinkReads::default(),
+            state_table: StateTable::default(),
             path: Path::new(plan.lid),
             flight: Flight::default(),
             reachability: Reachability::default(),
@@ -114,10 +118,17 @@ impl Device {
         self.groups.discard_learned();
         self.identity.discard_learned();
         self.links.discard_learned();
+        self.state_table = StateTable::default();
         self.path.redirect = None;
         self.clears_failed = 0;
         self.progress.repeat = None;
         self.generation = self.generation.wrapping_add(1);
+    }
+
+    /// Verifies the device and reads its links in the next slot.
+    pub(super) fn read_links(&mut self) {
+        self.identity.verify();
+        self.links.expire();
     }
 
     /// Returns the index of the port that is queried now or next, or `None` after the last port.
@@ -125,6 +136,16 @@ impl Device {
         self.progress
             .current()
             .map(|offset| self.ports.start + offset)
+    }
+
+    /// Returns whether there is a request for the states of its ports. A device that is not
+    /// verified gets none, such as one that did not answer in the last slot. If the first request
+    /// of a slot is lost, the counters come first, so a dead device gets no more MADs than without
+    /// the table.
+    pub(super) fn has_state_requests(&self) -> bool {
+        self.state_table.has_requests()
+            && self.identity.is_verified()
+            && !self.reachability.is_silent()
     }
 
     /// Returns whether the discovery of this device is complete.
@@ -185,6 +206,11 @@ pub(super) struct PortState {
     pub(super) num: PortNum,
     /// Last PortInfo of the port.
     pub(super) link: Option<PortInfo>,
+    /// Time at which the state of `link` was last read, from PortInfo or from the table of the
+    /// switch.
+    pub(super) state_read_at: Option<Instant>,
+    /// State of the port in the table of its switch.
+    pub(super) table_state: TableState,
     /// Whether the error correction is a Reed-Solomon code. `None` if unknown.
     pub(super) rs_fec: Option<bool>,
     /// Data rate of the link in Gb/s, if it is known from PortInfo.
@@ -198,6 +224,8 @@ impl PortState {
             device,
             num,
             link: None,
+            state_read_at: None,
+            table_state: TableState::default(),
             rs_fec: None,
             capacity_gbps: None,
             slot: PortProgress::default(),
@@ -220,8 +248,8 @@ pub(super) struct PortProgress {
     pub(super) at: Option<Instant>,
     /// Last error status of the agent.
     pub(super) mad_status: Option<MadStatus>,
-    /// Whether PortInfo of the port was requested in this slot.
-    pub(super) link_read: bool,
+    /// Number of requests for PortInfo of the port in this slot.
+    pub(super) link_reads: u8,
     /// Counters that were cleared after their reading, by the index of [`Clearable::ALL`].
     pub(super) cleared: [Option<Cleared>; Clearable::ALL.len()],
     /// Number of requests that may still be answered.

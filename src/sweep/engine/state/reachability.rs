@@ -84,6 +84,11 @@ impl Reachability {
         self.replies > Replies::None
     }
 
+    /// Returns whether MADs were sent in this slot and none was answered.
+    pub(super) fn is_silent(&self) -> bool {
+        self.mads > 0 && !self.has_answered()
+    }
+
     pub(in crate::sweep::engine) fn has_agent_answered(&self) -> bool {
         self.replies == Replies::Agent
     }

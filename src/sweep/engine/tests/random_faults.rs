@@ -203,6 +203,7 @@ fn sweep_with_faults(seed: u64, loss: f64, few: bool, path_sl: bool, window: usi
         window,
         path_sl,
         cadence,
+        state_tables: !seed.is_multiple_of(3),
         groups: Group::ALL[..if seed.is_multiple_of(2) { 4 } else { 20 }].into(),
         ..Config::default()
     };
