@@ -411,7 +411,7 @@ impl Judged {
                 let overlap = |run: &&(u64, u64)| run.0 <= to && run.1 >= from;
                 let mut overlapping = found.iter().filter(overlap);
                 if let Some(first) = overlapping.next() {
-                    let last = overlapping.last().unwrap_or(first);
+                    let last = overlapping.next_back().unwrap_or(first);
                     begins.push(first.0.abs_diff(from));
                     ends.push(last.1.abs_diff(to));
                 }
