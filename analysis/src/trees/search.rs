@@ -44,7 +44,7 @@ pub(super) struct Snapshot {
     loads: BTreeMap<PortKey, PortLoad>,
     /// The ports that can pass congestion on, by the device at the other end of their links. The
     /// waiting ports are some of them.
-    held: BTreeMap<Guid, Vec<PortKey>>,
+    held: BTreeMap<Guid, BTreeSet<PortKey>>,
     /// Roots with the ports that wait for them.
     pub(super) roots: BTreeMap<Root, Vec<Waiting>>,
     /// The possible roots of each waiting port.
@@ -103,10 +103,10 @@ impl Snapshot {
             .filter_map(|(key, load)| Some((load.peer, load.of_peer(*key)?)))
             .collect();
         loads.extend(without_records);
-        let mut held: BTreeMap<Guid, Vec<PortKey>> = BTreeMap::new();
+        let mut held: BTreeMap<Guid, BTreeSet<PortKey>> = BTreeMap::new();
         let passes = PASSES.min(limits.waits);
         for (key, load) in loads.iter().filter(|(_, load)| load.blocked > passes) {
-            held.entry(load.peer.0).or_default().push(*key);
+            held.entry(load.peer.0).or_default().insert(*key);
         }
         let mut found = Self {
             number,
@@ -192,9 +192,7 @@ impl Snapshot {
         }
         for key in passed {
             let held = self.held.entry(self.loads[&key].peer.0).or_default();
-            if !held.contains(&key) {
-                held.push(key);
-            }
+            held.insert(key);
         }
         ends.retain(|key, blocked| *blocked >= SHORT.0 || self.loads[key].used > SHORT.1);
         ends.into_keys()

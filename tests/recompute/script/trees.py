@@ -1,11 +1,15 @@
-"""`links --tree`: congestion trees, searched by their definition in docs/viewing.md."""
+"""`links --tree`: congestion trees, searched by the rules of docs/congestion.md."""
 
 import collections
 
 from errors import Device
 from records import SECOND, end, first
 
-WAITS, FULL = 0.1, 0.9
+WAITS, FULL = 0.1, 0.75
+PASSES = 0.02  # blocked for more: can pass congestion on
+MORE, ALWAYS, HARDLY_BLOCKED = 0.05, 0.99, 0.05
+COVERS = 0.8
+LESS, SHORT_BLOCKED, SHORT_USED, LONGEST = 0.08, 0.4, 0.5, 8
 MAX_INTERVALS = 64
 
 
@@ -16,7 +20,7 @@ class Load:
         self.peer, self.used, self.blocked, self.seconds = peer, used, blocked, seconds
         self.to_host, self.received, self.is_recorded = to_host, received, is_recorded
         self.waits = blocked > WAITS
-        self.full = used > FULL and not self.waits
+        self.full, self.active = used > FULL, used + blocked
 
 
 def loads_of(recording, sums, number):
@@ -43,6 +47,7 @@ def loads_of(recording, sums, number):
 class Tree:
     def __init__(self):
         self.seconds = self.used = self.peak = self.blocked = self.held_up = 0.0
+        self.sure, self.beyond = collections.Counter(), 0
         self.victims = {}  # port: [waits for, depth, seconds, blocked seconds, used seconds]
 
 
@@ -62,21 +67,39 @@ class Interval:
 
     def __init__(self, loads, is_away):
         self.loads = loads
-        self.waiting = collections.defaultdict(list)  # device: the ports that wait for it
+        self.held = collections.defaultdict(set)  # device: the ports that can wait for its ports
         self.roots = {}  # (root, why): its victims, each with the port that it waits for and its depth
         for key, load in loads.items():
-            if load.waits:
-                self.waiting[load.peer[0]].append(key)
+            if load.blocked > PASSES:
+                self.held[load.peer[0]].add(key)
         recorded = {key[0] for key, load in loads.items() if load.is_recorded}
-        away = {guid for guid in self.waiting if guid not in recorded and is_away(guid)}
+        away = {guid for guid in self.held if guid not in recorded and is_away(guid)}
         for key, load in loads.items():
-            if load.waits and load.to_host and load.peer[0] not in away:
-                self.grow(key, "slow_host")
-            elif load.full and any(loads[one].peer != key for one in self.waiting[key[0]]):
+            if load.waits and load.to_host:
+                if load.peer[0] not in away:
+                    self.grow(key, "slow_host")
+            elif self.confidence(key):
                 self.grow(key, "full")
+        self.add_short()
         for key in [key for key in self.open() if loads[key].peer[0] in away]:
             self.grow(key, "unreachable")
         self.own = self.reached()
+
+    def of_device(self, guid):
+        return [key for key in self.loads if key[0] == guid]
+
+    def can_wait_for(self, key, other):
+        return not self.loads[key].to_host and self.loads[key].peer != other
+
+    def confidence(self, key):
+        """How surely a port is full and others wait for it, or None."""
+        load = self.loads[key]
+        if not load.full or not any(self.can_wait_for(one, key) for one in self.held.get(key[0], ())):
+            return None
+        beyond = [self.loads[one].used for one in self.of_device(load.peer[0]) if one != load.peer]
+        if max(beyond, default=0.0) <= load.used + MORE:
+            return "high" if load.blocked <= HARDLY_BLOCKED else "medium"
+        return "medium" if load.active > ALWAYS else None
 
     def reached(self):
         """The roots of each port; a root is its own."""
@@ -92,43 +115,58 @@ class Interval:
         return [key for key, load in self.loads.items() if load.waits and key not in reached]
 
     def grow(self, root, why):
-        """Follows the waiting ports back from a root, nearest ports first."""
-        victims, ring, seen = {}, [root], {root}
+        """Follows the waiting ports back from a root, nearest ports first. A root that does not wait has a
+        victim that does, and other victims are on the paths of those."""
+        found, ring, seen = {}, [root], {root}
         while ring:
             outer = []
             for port in ring:
-                for key in self.waiting[port[0]]:
-                    if self.loads[key].peer != port and key not in seen:
+                for key in sorted(self.held.get(port[0], ())):
+                    is_covered = self.loads[port].active >= COVERS * self.loads[key].blocked
+                    if self.can_wait_for(key, port) and is_covered and key not in seen:
                         seen.add(key)
                         outer.append(key)
-                        victims[key] = port, 1 + (victims[port][1] if port in victims else 0)
+                        found[key] = port, 1 + (found[port][1] if port in found else 0)
             ring = outer
-        self.roots[root, why] = victims
+        on_path = set()
+        for key in found:
+            if self.loads[key].waits:
+                while key != root and key not in on_path:
+                    on_path.add(key)
+                    key = found[key][0]
+        if on_path or self.loads[root].waits:
+            self.roots[root, why] = {key: value for key, value in found.items() if key in on_path}
 
-    def grow_from(self, neighbours, is_wanted):
-        """Adds the roots that ports without a root have in other intervals, if they can be roots here."""
-        possible = set()
+    def add_short(self):
+        """Roots of congestion that is shorter than the interval: follows each waiting port over the busiest."""
+        blocked, passed = collections.defaultdict(float), set()
         for key in self.open():
-            for root, why in {root for own in neighbours for root in own.get(key, ()) if is_wanted(root[1])}:
-                load = self.loads.get(root)
-                is_full = load and not load.waits and load.used > FULL * self.loads[key].blocked
-                if load and (is_full if why == "full" else load.waits):
-                    possible.add((root, why))
-        for root, why in possible:
-            self.grow(root, why)
+            path, at = [], key
+            while len(path) < LONGEST:
+                others = [one for one in self.of_device(self.loads[at].peer[0]) if self.can_wait_for(at, one)]
+                if not others:
+                    break
+                busiest = max(others, key=lambda one: (self.loads[one].active, one))
+                load = self.loads[busiest]
+                if load.used < self.loads[at].used - LESS if path else load.active < COVERS * self.loads[key].blocked:
+                    break
+                path.append(busiest)
+                at = busiest
+            if path and not self.loads[path[-1]].waits:
+                blocked[path[-1]] += self.loads[key].blocked
+                passed.update(path)
+        for key in passed:
+            self.held[self.loads[key].peer[0]].add(key)
+        for key, sum_ in blocked.items():
+            if sum_ >= SHORT_BLOCKED or self.loads[key].used > SHORT_USED:
+                self.grow(key, "full")
 
     def complete(self, neighbours):
-        """Adds roots of the intervals before and after, if they were used for at least as long as a port waited
-        here; then roots of unknown cause. A silent device is a cause only if there is no other one."""
-        silent = [root for root in self.roots if root[1] == "unreachable"]
-        for root in silent:
-            del self.roots[root]
-        self.grow_from(neighbours, lambda why: why != "unreachable")
-        reached = self.reached()
-        for root in silent:
-            if root[0] not in reached:
-                self.grow(*root)
-        self.grow_from(neighbours, lambda why: why == "unreachable")
+        """Adds the silent devices of the intervals before and after, then roots of unknown cause."""
+        silent = {root for key in self.open() for own in neighbours for root in own.get(key, ()) if root[1] == "unreachable"}
+        for root, why in silent:
+            if root in self.loads and self.loads[root].waits:
+                self.grow(root, why)
         busy = [key for key, load in self.loads.items() if load.waits or load.full]
         peer = lambda key: self.loads[key].peer
         for key in [key for key in self.open() if not any(one[0] == peer(key)[0] and one != peer(key) for one in busy)]:
@@ -157,6 +195,11 @@ def search(recording):
             tree.used += load.used * load.seconds
             tree.peak = max(tree.peak, load.used)
             tree.blocked += load.blocked * load.seconds
+            if root[1] in ("full", "slow_host"):
+                sure = "high" if root[1] == "slow_host" else interval.confidence(root[0]) or "low"
+                tree.sure[sure] += load.seconds
+            beyond = [one for one in interval.of_device(load.peer[0]) if one != load.peer]
+            tree.beyond = max(tree.beyond, sum(interval.loads[one].is_recorded for one in beyond))
             for key, (waits_for, depth) in victims.items():
                 load = interval.loads[key]
                 victim = tree.victims.setdefault(key, [waits_for, depth, 0.0, 0.0, 0.0])
@@ -179,10 +222,13 @@ def trees(recording, shown, differences):
         of = port or next(other for other in recording.ports.values() if other.peer == key[0])
         for name, value in {
             "seconds": tree.seconds, "xmit_utilization": tree.used / tree.seconds, "blocked": tree.blocked / tree.seconds,
-            "xmit_utilization_peak": tree.peak, "held_up_seconds": tree.held_up, "link": of.link,
+            "xmit_utilization_peak": tree.peak, "ports_beyond": tree.beyond, "held_up_seconds": tree.held_up, "link": of.link,
             "host_ports": sum(map(is_host, tree.victims)), "switch_ports": sum(not is_host(victim) for victim in tree.victims),
         }.items():
             check(f"{key}: {name}", row[name], value)
+        # Two confidences can have lasted for equally long.
+        surest = {sure for sure, seconds in tree.sure.items() if seconds == max(tree.sure.values())}
+        check(f"{key}: confidence", row["confidence"] in (surest or {None}), True)
         names = (port.node, port.peer) if port else (of.peer_name, of.key)
         check(f"{key}: root", (row["root"]["node"], end(row["to"])), names)
         victims = {end(victim): victim for victim in row["victims"]}
