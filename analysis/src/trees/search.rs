@@ -212,7 +212,8 @@ impl Snapshot {
             let goes_on = if path.is_empty() {
                 next.covers(waiting)
             } else {
-                next.used >= at.used - LESS
+                // A port that was not blocked at all has no congestion after it.
+                at.blocked > 0.0 && next.used >= at.used - LESS
             };
             if !goes_on {
                 break;

@@ -148,7 +148,9 @@ class Interval:
                     break
                 busiest = max(others, key=lambda one: (self.loads[one].active, one))
                 load = self.loads[busiest]
-                if load.used < self.loads[at].used - LESS if path else load.active < COVERS * self.loads[key].blocked:
+                if path and (self.loads[at].blocked == 0.0 or load.used < self.loads[at].used - LESS):
+                    break
+                if not path and load.active < COVERS * self.loads[key].blocked:
                     break
                 path.append(busiest)
                 at = busiest
