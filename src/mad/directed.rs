@@ -6,7 +6,7 @@
 //! - The verification of peers sends them through a switch: the LID leads the request to the
 //!   switch, and from there one hop leads through a port of this switch ([`Query`]).
 //!
-//! All of them read (Get), and use queue pair 0 and VL15 like [`smp`](super::smp).
+//! All of them read (Get), and use queue pair 0 and VL15 like [`smp`].
 
 use ibnet_record::types::{Lid, PortNum, Tid};
 

@@ -14,7 +14,7 @@ use super::{Failure, NET, discover};
 /// unreadable lines are removed. LIDs, ports, links, speeds and device ids do not change.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Net file; `-` is standard input; umad, or umad:NAME[:PORT], discovers the fabric now
+    /// Net file; `-` is standard input; umad, or umad:NAME:PORT, discovers the fabric now
     #[arg(long, value_name = "FILE|-|umad")]
     net: PathBuf,
     /// Rewritten file; `-` is standard output

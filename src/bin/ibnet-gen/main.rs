@@ -54,7 +54,7 @@ struct Args {
     #[command(subcommand)]
     command: Option<Command>,
     /// Net file: output of `ibnet-gen discover`, or of `ibnetdiscover` with or without `-p`; `-` is
-    /// standard input; umad, or umad:NAME[:PORT], discovers the fabric now. May be repeated: files
+    /// standard input; umad, or umad:NAME:PORT, discovers the fabric now. May be repeated: files
     /// of one subnet are merged, and each subnet gets its own plan
     #[arg(long, value_name = "FILE|-|umad", required = true)]
     net: Vec<PathBuf>,

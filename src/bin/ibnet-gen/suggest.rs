@@ -26,7 +26,7 @@ use crate::{DEFAULT_CAP, Failure, discover, plan_options, quoted};
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Net file; `-` is standard input; umad, or umad:NAME[:PORT], discovers the fabric now
+    /// Net file; `-` is standard input; umad, or umad:NAME:PORT, discovers the fabric now
     #[arg(long, value_name = "FILE|-|umad")]
     net: PathBuf,
     /// Largest number of ports of a sampler [default: 150, or fewer at a high --rate]

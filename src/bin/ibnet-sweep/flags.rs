@@ -35,8 +35,8 @@ pub(super) struct Flags {
     /// this host]
     #[arg(long, value_name = "HOST|all")]
     sampler: Option<String>,
-    /// Net file (output of `ibnet-gen discover` or `ibnetdiscover`), or umad[:NAME[:PORT]], which
-    /// discovers the fabric now: query all of its ports from this host, without a plan
+    /// Net file (output of `ibnet-gen discover` or `ibnetdiscover`); umad, or umad:NAME:PORT,
+    /// discovers the fabric now. All of its ports are queried from this host, without a plan
     #[arg(long, value_name = "FILE|umad")]
     net: Option<String>,
     /// Net file whose fabric is simulated in this process; needs no InfiniBand
