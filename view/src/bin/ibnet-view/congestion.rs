@@ -74,7 +74,7 @@ enum Interval {
 const EXAMPLES: &str = "\
 A region is a congestion tree for as long as it lasts; its name is its root and the second of its
 begin. The jobs need --slurm-file: a job causes a region if its waiting hosts send more than a tenth
-of what the root sends; the others suffer.
+of what the root sends; the others suffer. Causes are often missed: see docs/congestion.md.
 With --truth, the first method is the search of `links --tree`; the others are simpler ones, and the
 regions of Monet.
 
