@@ -360,8 +360,8 @@ impl Tree {
         );
     }
 
-    /// Returns how surely the port is the root: the confidence of the longest time. `None` if
-    /// nobody measured how often such roots are right.
+    /// Returns how surely the port is the root: the confidence of the longest time. `None`
+    /// for a cause that the model of `docs/congestion.md` does not have.
     pub fn confidence(&self) -> Option<Confidence> {
         let longest = self.sure_seconds.iter().max_by(|a, b| a.1.total_cmp(b.1));
         longest.map(|(confidence, _)| *confidence)

@@ -30,7 +30,8 @@ pub struct RegionRow {
     pub to: Option<PortName>,
     /// Cause of the region.
     pub why: RootCause,
-    /// How surely the port is the root; null if nobody measured how often such roots are right.
+    /// How surely the port is the root; null for a cause that the model of `docs/congestion.md`
+    /// does not have.
     pub confidence: Option<Confidence>,
     /// Max number of other ports with records of the device at the end of the root's link.
     pub ports_beyond: usize,

@@ -29,11 +29,12 @@ const HARDLY_BLOCKED: f64 = 0.05;
 /// Congestion that is shorter than the interval is followed on to a port that used its link by at
 /// most this less than the one before it.
 const LESS: f64 = 0.08;
-/// It has a root if the blocked shares of the ports that lead to it have at least this sum, or
-/// the root used more than the second share of its data rate.
-const SHORT: (f64, f64) = (0.4, 0.5);
+/// It has a root if the blocked shares of the ports that lead to it have at least this sum,
+const SHORT_BLOCKED: f64 = 0.4;
+/// or if the root used more than this share of its data rate.
+const SHORT_USED: f64 = 0.5;
 /// More links than a path in a fat tree has.
-const LONGEST_PATH: usize = 8;
+pub(super) const LONGEST_PATH: usize = 8;
 
 /// The loads of all ports in one interval, and the roots in it.
 #[derive(Debug)]
@@ -167,9 +168,8 @@ impl Snapshot {
         if !self.is_full(load) || !held.any(|held| self.loads[held].can_wait_for(*key)) {
             return None;
         }
-        let further = self.of_device(load.peer.0);
-        let further = further.filter(|(other, _)| **other != load.peer);
-        let further = further.map(|(_, load)| load.used).fold(0.0, f64::max);
+        let further = self.onward(load).map(|(_, load)| load.used);
+        let further = further.fold(0.0, f64::max);
         let is_last = further <= load.used + MORE;
         if is_last && load.blocked <= HARDLY_BLOCKED {
             return Some(Confidence::High);
@@ -194,7 +194,7 @@ impl Snapshot {
             let held = self.held.entry(self.loads[&key].peer.0).or_default();
             held.insert(key);
         }
-        ends.retain(|key, blocked| *blocked >= SHORT.0 || self.loads[key].used > SHORT.1);
+        ends.retain(|key, blocked| *blocked >= SHORT_BLOCKED || self.loads[key].used > SHORT_USED);
         ends.into_keys()
             .for_each(|key| self.grow((key, RootCause::Full)));
     }
@@ -205,9 +205,8 @@ impl Snapshot {
         let mut path: Vec<PortKey> = Vec::new();
         let mut at = waiting;
         while path.len() < LONGEST_PATH {
-            let others = self.of_device(at.peer.0);
-            let others = others.filter(|(key, _)| at.can_wait_for(**key));
-            let busiest = others.max_by(|(_, a), (_, b)| a.active().total_cmp(&b.active()));
+            let onward = self.onward(at);
+            let busiest = onward.max_by(|(_, a), (_, b)| a.active().total_cmp(&b.active()));
             let Some((key, next)) = busiest else { break };
             let goes_on = if path.is_empty() {
                 next.covers(waiting)
@@ -224,8 +223,8 @@ impl Snapshot {
         path
     }
 
-    /// Returns how surely a port is a root; `None` if nobody measured how often such roots are
-    /// right.
+    /// Returns how surely a port is a root; `None` for a cause that the model of
+    /// `docs/congestion.md` does not have.
     pub(super) fn confidence(&self, (key, cause): Root) -> Option<Confidence> {
         match cause {
             RootCause::Full => self.full(&key, &self.loads[&key]).or(Some(Confidence::Low)),
@@ -288,13 +287,10 @@ impl Snapshot {
         self.loads[&key]
     }
 
-    /// Returns the number of ports with records of the device at the other end of a port's link,
-    /// without the one at this end.
+    /// Returns the number of ports with records through which the packets of a port can go on.
     pub(super) fn ports_beyond(&self, key: PortKey) -> usize {
-        let peer = self.loads[&key].peer;
-        let beyond = self.of_device(peer.0);
-        let recorded = beyond.filter(|(key, load)| **key != peer && load.is_recorded);
-        recorded.count()
+        let onward = self.onward(&self.loads[&key]);
+        onward.filter(|(_, load)| load.is_recorded).count()
     }
 
     /// Returns the time that the records cover in this interval, in seconds.
@@ -316,6 +312,15 @@ impl Snapshot {
     fn of_device(&self, guid: Guid) -> impl Iterator<Item = (&PortKey, &PortLoad)> {
         self.loads
             .range((guid, PortNum(0))..=(guid, PortNum(u8::MAX)))
+    }
+
+    /// Returns the ports through which the packets of a port can leave the switch at its end.
+    fn onward<'a>(
+        &'a self,
+        load: &'a PortLoad,
+    ) -> impl Iterator<Item = (&'a PortKey, &'a PortLoad)> {
+        let of_device = self.of_device(load.peer.0);
+        of_device.filter(|(key, _)| load.can_wait_for(**key))
     }
 
     /// Finds the ports that wait for a root. A port for which none waits is no root, unless it

@@ -679,6 +679,30 @@ fn root_is_followed_to_the_link_that_carries_more() {
     assert_eq!(found, [leaf, core]);
 }
 
+/// What the server sends through another port says nothing about its receiving port.
+#[test]
+fn port_to_a_host_with_two_ports_is_a_root() {
+    let idle = (0.0, 0.0);
+    let mut lines = link(1, (0x101, 1, "n1"), (LEAF, 1, "leaf"), (0.2, 0.6), idle).to_vec();
+    let received = (0.8, 0.0);
+    lines.extend(link(
+        1,
+        (LEAF, 2, "leaf"),
+        (SERVER, 1, "oss1"),
+        received,
+        idle,
+    ));
+    let sent = (0.95, 0.0);
+    lines.extend(link(1, (SERVER, 2, "oss1"), (CORE, 3, "core"), sent, idle));
+    let found = trees(&lines);
+    let roots: Vec<_> = found
+        .trees
+        .iter()
+        .map(|tree| (tree.root, tree.cause))
+        .collect();
+    assert_eq!(roots, [(key(LEAF, 2), RootCause::Full)]);
+}
+
 /// A host with two ports does not forward packets from one to the other.
 #[test]
 fn host_is_no_switch() {

@@ -4,11 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ibnet_record::types::{Guid, Lid, PortNum};
 
+use super::search::LONGEST_PATH;
 use crate::ports::{PortKey, PortSummary};
 use crate::routes::Routes;
-
-/// More links than a path in a fat tree has.
-const LONGEST_PATH: usize = 16;
 
 /// Returns the number of other ports of a root's switch that lead to the same host over as many
 /// links, and the mean share of their data rates that they used in a time range. `None` if there

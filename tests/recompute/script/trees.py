@@ -85,19 +85,19 @@ class Interval:
             self.grow(key, "unreachable")
         self.own = self.reached()
 
-    def of_device(self, guid):
-        return [key for key in self.loads if key[0] == guid]
-
     def can_wait_for(self, key, other):
         return not self.loads[key].to_host and self.loads[key].peer != other
+
+    def onward(self, key):
+        """The ports through which the packets of a port can leave the switch at its end."""
+        return [one for one in self.loads if one[0] == self.loads[key].peer[0] and self.can_wait_for(key, one)]
 
     def confidence(self, key):
         """How surely a port is full and others wait for it, or None."""
         load = self.loads[key]
         if not load.full or not any(self.can_wait_for(one, key) for one in self.held.get(key[0], ())):
             return None
-        beyond = [self.loads[one].used for one in self.of_device(load.peer[0]) if one != load.peer]
-        if max(beyond, default=0.0) <= load.used + MORE:
+        if max((self.loads[one].used for one in self.onward(key)), default=0.0) <= load.used + MORE:
             return "high" if load.blocked <= HARDLY_BLOCKED else "medium"
         return "medium" if load.active > ALWAYS else None
 
@@ -143,7 +143,7 @@ class Interval:
         for key in self.open():
             path, at = [], key
             while len(path) < LONGEST:
-                others = [one for one in self.of_device(self.loads[at].peer[0]) if self.can_wait_for(at, one)]
+                others = self.onward(at)
                 if not others:
                     break
                 busiest = max(others, key=lambda one: (self.loads[one].active, one))
@@ -200,8 +200,7 @@ def search(recording):
             if root[1] in ("full", "slow_host"):
                 sure = "high" if root[1] == "slow_host" else interval.confidence(root[0]) or "low"
                 tree.sure[sure] += load.seconds
-            beyond = [one for one in interval.of_device(load.peer[0]) if one != load.peer]
-            tree.beyond = max(tree.beyond, sum(interval.loads[one].is_recorded for one in beyond))
+            tree.beyond = max(tree.beyond, sum(interval.loads[one].is_recorded for one in interval.onward(root[0])))
             for key, (waits_for, depth) in victims.items():
                 load = interval.loads[key]
                 victim = tree.victims.setdefault(key, [waits_for, depth, 0.0, 0.0, 0.0])

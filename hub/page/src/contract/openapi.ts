@@ -885,7 +885,7 @@ export interface Tree {
   link: string;
   why: "full" | "slow_host" | "unreachable" | "unclear";
   /**
-   * How surely the port is the root; null if nobody measured how often such roots are right
+   * How surely the port is the root; null for an unreachable device or an unclear cause
    */
   confidence: "low" | "medium" | "high" | null;
   /**
