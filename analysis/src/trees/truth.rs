@@ -134,8 +134,6 @@ struct Judged {
 struct Second {
     /// Means over the second.
     loads: BTreeMap<PortKey, Load>,
-    /// The share of the second in which each port waited.
-    waiting: BTreeMap<PortKey, f64>,
     /// The share of the second in which the ports waited for each root. A root that waits is one
     /// of them.
     roots: BTreeMap<PortKey, BTreeMap<PortKey, f64>>,
@@ -201,7 +199,6 @@ pub fn compare(
         let is_root =
             |waited: &BTreeMap<PortKey, f64>| waited.values().any(|share| *share > limits.waits);
         second.roots.retain(|_, waited| is_root(waited));
-        second.waiting.retain(|_, share| *share > limits.waits);
     }
     let mut judged: Vec<_> = METHODS.iter().map(|_| Judged::default()).collect();
     let jobs = Jobs::new(runs, &ports);
@@ -242,9 +239,6 @@ impl Second {
             let sum = self.loads.entry(*key).or_default();
             sum.used += part * load.used;
             sum.blocked += part * load.blocked;
-        }
-        for port in snapshot.waiting() {
-            *self.waiting.entry(port).or_default() += part * loads[&port].blocked;
         }
         // A tree of unknown cause names no root.
         let roots = snapshot.roots.iter();
