@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 use ibnet_analysis::devices::Devices;
 use ibnet_analysis::error::AnalysisError;
+use ibnet_analysis::input::Inputs;
 use ibnet_analysis::ports::Ports;
 use ibnet_analysis::trees::{Limits, Trees, truth};
 use ibnet_analysis::when::Zone;
@@ -85,6 +86,41 @@ Examples:
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let inputs = args.recorded.inputs()?;
     common::refuse_input(&inputs, args.output.as_ref())?;
+    let limits = Limits {
+        waits: args.waits,
+        full: args.full,
+    };
+    if args.truth.is_empty() {
+        list(args, &inputs, limits)
+    } else {
+        compare(args, &inputs, limits)
+    }
+}
+
+/// Lists the regions.
+fn list(args: &Args, inputs: &Inputs, limits: Limits) -> Result<(), Failure> {
+    let jobs = args.source.of_file()?;
+    let routes = args.routes.as_deref().map(job_runs::routes).transpose()?;
+    let empty = (Ports::with_bins(common::INTERVALS), Devices::default());
+    let ((ports, devices), summary) = common::read(inputs, &empty)?;
+    let ports = ports.finish();
+    let routes = routes.as_ref().map(|routes| (routes, &ports));
+    let mut regions = Trees::find_regions(&ports, &devices, limits).regions(&jobs, routes);
+    let (top, output) = (args.top.get(), args.output.as_deref());
+    match args.format {
+        Format::Text => {
+            let report = text::regions::report(&regions, top, &Zone::local());
+            format::write((common::time_range(&summary)? + &report).as_bytes(), output)
+        }
+        Format::Document(document) => {
+            regions.truncate(top);
+            document.write(common::span(&summary)?, &regions, output)
+        }
+    }
+}
+
+/// Compares what is found with the truth.
+fn compare(args: &Args, inputs: &Inputs, limits: Limits) -> Result<(), Failure> {
     let mut truth = Vec::new();
     for path in &args.truth {
         let name = path.display().to_string();
@@ -95,30 +131,6 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         truth.extend(truth::read(BufReader::new(file), &name)?);
     }
     let jobs = args.source.of_file()?;
-    let limits = Limits {
-        waits: args.waits,
-        full: args.full,
-    };
-    let output = args.output.as_deref();
-    if truth.is_empty() {
-        let empty = (Ports::with_bins(common::INTERVALS), Devices::default());
-        let ((ports, devices), summary) = common::read(&inputs, &empty)?;
-        let routes = args.routes.as_deref().map(job_runs::routes).transpose()?;
-        let ports = ports.finish();
-        let routes = routes.as_ref().map(|routes| (routes, &ports));
-        let regions = Trees::find_regions(&ports, &devices, limits).regions(&jobs, routes);
-        return match args.format {
-            Format::Text => {
-                let report = text::regions::report(&regions, args.top.get(), &Zone::local());
-                let report = common::time_range(&summary)? + &report;
-                format::write(report.as_bytes(), output)
-            }
-            Format::Document(document) => {
-                let rows: Vec<_> = regions.into_iter().take(args.top.get()).collect();
-                document.write(common::span(&summary)?, &rows, output)
-            }
-        };
-    }
     let of_second = match args.interval {
         Interval::Second => 1,
         Interval::Tenth => 10,
@@ -126,9 +138,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     // The intervals with labels, and some for readings that are too late.
     let bins = of_second * truth.len() + common::INTERVALS;
     let ports = Ports::with_bins(bins).with_bins_of(1_000_000_000 / of_second as u64);
-    let empty = (ports, Devices::default());
-    let ((ports, devices), summary) = common::read(&inputs, &empty)?;
+    let ((ports, devices), summary) = common::read(inputs, &(ports, Devices::default()))?;
     let rows = truth::compare(&truth, &ports.finish(), &devices, limits, &jobs)?;
+    let output = args.output.as_deref();
     match args.format {
         Format::Text => {
             let report = common::time_range(&summary)? + &text::truth::report(&rows);
