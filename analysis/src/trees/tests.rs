@@ -681,7 +681,7 @@ fn root_is_followed_to_the_link_that_carries_more() {
 
 /// What the server sends through another port says nothing about its receiving port.
 #[test]
-fn port_to_a_host_with_two_ports_is_a_root() {
+fn port_to_a_host_with_two_ports_is_a_sure_root() {
     let idle = (0.0, 0.0);
     let mut lines = link(1, (0x101, 1, "n1"), (LEAF, 1, "leaf"), (0.2, 0.6), idle).to_vec();
     let received = (0.8, 0.0);
@@ -698,9 +698,9 @@ fn port_to_a_host_with_two_ports_is_a_root() {
     let roots: Vec<_> = found
         .trees
         .iter()
-        .map(|tree| (tree.root, tree.cause))
+        .map(|tree| (tree.root, tree.confidence()))
         .collect();
-    assert_eq!(roots, [(key(LEAF, 2), RootCause::Full)]);
+    assert_eq!(roots, [(key(LEAF, 2), Some(Confidence::High))]);
 }
 
 /// A host with two ports does not forward packets from one to the other.
