@@ -59,6 +59,9 @@ const MAX_WAITING: usize = 500_000;
 /// Max number of jobs that an event names.
 const MAX_JOBS: usize = 10;
 
+/// Root, cause and begin of a region of congestion.
+type RegionId = (PortKey, RootCause, u64);
+
 /// Remembers what a condition needs from earlier records.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
@@ -67,8 +70,8 @@ pub(crate) struct Watch {
     /// What the last evaluation found, and the ports that had records then.
     found: Vec<Finding>,
     known: BTreeSet<PortKey>,
-    /// The regions of congestion whose begin was reported as an event: root, cause and begin.
-    reported: BTreeSet<(PortKey, RootCause, u64)>,
+    /// The regions of congestion whose begin was reported as an event.
+    reported: BTreeSet<RegionId>,
     /// For each port with errors in the last hour and each condition: increases by the start of
     /// their minute.
     errors: BTreeMap<(PortKey, &'static str), VecDeque<(u64, u64)>>,
@@ -175,9 +178,9 @@ impl Watch {
     }
 
     /// Adds the events about these regions if they have none yet, and about those that ended.
-    fn report(&mut self, hub: &Hub, regions: &Trees, begun: BTreeSet<(PortKey, RootCause, u64)>) {
+    fn report(&mut self, hub: &Hub, regions: &Trees, begun: BTreeSet<RegionId>) {
         let mut events = Vec::new();
-        let region = |(root, cause, since): &(PortKey, RootCause, u64)| {
+        let region = |(root, cause, since): &RegionId| {
             let mut of_root = regions.of_root((*root, *cause));
             of_root.find(|region| region.span_ns.0 == *since)
         };

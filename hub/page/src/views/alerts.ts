@@ -59,7 +59,7 @@ function columns(app: App): Column<AlertRow>[] {
       id: "subject",
       line: 1,
       title: "Subject",
-      width: "minmax(120px, 0.9fr)",
+      width: "minmax(170px, 0.9fr)",
       value: (row) => row.node ?? row.sampler ?? "",
       draw: (cell, row) => {
         const otherwise = row.sampler === null ? "fabric" : `sampler ${row.sampler}`;

@@ -92,7 +92,7 @@ export function makeTree(app: App, topology: Topology): View {
         return h(
           "li",
           {},
-          h("b", {}, region.region),
+          h("b", {}, `Region ${region.region}`),
           `: ${[regionText(region), jobs].filter((part) => part !== "").join("; ")}`,
         );
       }),
