@@ -1,5 +1,6 @@
 //! Returns congestion trees, each with its regions and the jobs in them.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use ibnet_analysis::job::run::JobRun;
@@ -43,7 +44,7 @@ pub(crate) fn trees(
     let row = |tree: &Tree| {
         let of_root = regions.of_root((tree.root, tree.cause));
         let mut of_root: Vec<&Tree> = of_root.collect();
-        of_root.sort_by(|a, b| b.span_ns.cmp(&a.span_ns));
+        of_root.sort_by_key(|region| Reverse(region.span_ns));
         let row = |region| regions.region(region, &runs, routes);
         CongestionRow {
             tree: trees.row(tree),
