@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ibnet_record::types::NodeKind;
 use serde::Deserialize;
 
-use super::super::regions::CAUSES;
+use super::super::regions;
 use super::{Counts, Second};
 use crate::correlation::spearman;
 use crate::job::run::JobRun;
@@ -21,7 +21,10 @@ pub(super) struct JobTruth {
 }
 
 /// The jobs with the HCA ports of their hosts.
-pub(super) struct Jobs<'a>(Vec<(&'a JobRun, Vec<PortKey>)>);
+pub(super) struct Jobs<'a> {
+    runs: Vec<(&'a JobRun, Vec<PortKey>)>,
+    ports: &'a BTreeMap<PortKey, PortSummary>,
+}
 
 /// How often the jobs that cause and suffer were found.
 #[derive(Default)]
@@ -43,7 +46,7 @@ struct Sent {
 }
 
 impl<'a> Jobs<'a> {
-    pub(super) fn new(runs: &'a [JobRun], ports: &BTreeMap<PortKey, PortSummary>) -> Self {
+    pub(super) fn new(runs: &'a [JobRun], ports: &'a BTreeMap<PortKey, PortSummary>) -> Self {
         let of_run = |run: &JobRun| {
             let has = |port: &PortSummary| {
                 port.kind == Some(NodeKind::Hca) && run.hosts.contains_node(&port.node)
@@ -54,7 +57,8 @@ impl<'a> Jobs<'a> {
                 .map(|(key, _)| *key)
                 .collect()
         };
-        Self(runs.iter().map(|run| (run, of_run(run))).collect())
+        let runs = runs.iter().map(|run| (run, of_run(run))).collect();
+        Self { runs, ports }
     }
 }
 
@@ -70,22 +74,28 @@ impl JobCounts {
     ) {
         let parts = second.parts();
         for job in truth {
+            let runs = || jobs.runs.iter().filter(|(run, _)| run.is_during(from, to));
             let is_it = |run: &JobRun| run.id == job.name && run.is_during(from, to);
-            let Some(number) = jobs.0.iter().position(|(run, _)| is_it(run)) else {
+            let Some(number) = jobs.runs.iter().position(|(run, _)| is_it(run)) else {
                 continue;
             };
-            let ports = &jobs.0[number].1;
+            let ports = &jobs.runs[number].1;
             let causes = second.roots.keys().any(|root| {
                 let of = |ports: &mut dyn Iterator<Item = &PortKey>| -> f64 {
                     ports.filter_map(|port| parts.get(&(*root, *port))).sum()
                 };
-                let all = of(&mut jobs.0.iter().flat_map(|(_, ports)| ports));
+                let all = of(&mut jobs.runs.iter().flat_map(|(_, ports)| ports));
                 let sent: f64 = ports
                     .iter()
                     .filter(|port| parts.contains_key(&(*root, **port)))
                     .map(|port| second.load(*port).used)
                     .sum();
-                of(&mut ports.iter()) > CAUSES * all && sent > CAUSES * second.load(*root).used
+                let waited = of(&mut ports.iter()) / all.max(f64::MIN_POSITIVE);
+                let sent = sent / second.load(*root).used.max(f64::MIN_POSITIVE);
+                let to = jobs.ports.get(root).and_then(|port| port.peer);
+                let receives = |ports: &[PortKey]| to.is_some_and(|to| ports.contains(&to));
+                let has_receiver = runs().any(|(_, ports)| receives(ports));
+                regions::causes(has_receiver.then(|| receives(ports)), waited, sent)
             });
             // A job waits as long as the one of its ports that waits longest.
             let blocked = ports.iter().map(|port| second.load(*port).blocked);
