@@ -1,8 +1,8 @@
 //! The positions of all fields of registers, compared with the register database of mstflint.
 //!
 //! Debian's package `mstflint` has the database; `make test-all` installs it. It is read here and
-//! is not a part of this repository. `IBNET_REGISTER_DATABASE=FILE` compares with another edition,
-//! which must have the fields that Debian's lacks too.
+//! is not a part of this repository. `IBNET_REGISTER_DATABASE=SWITCH:HCA` compares with the two files
+//! of another edition, which must have the fields that Debian's lacks too.
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use std::collections::BTreeMap;
@@ -176,7 +176,9 @@ mod with_tools {
     #[test]
     fn every_field_has_the_position_in_the_register_database() {
         let other = std::env::var("IBNET_REGISTER_DATABASE").ok();
-        let Ok(text) = std::fs::read_to_string(other.as_deref().unwrap_or(INSTALLED)) else {
+        let files = other.as_deref().unwrap_or(INSTALLED).split(':');
+        let texts: Result<Vec<String>, _> = files.map(std::fs::read_to_string).collect();
+        let Ok(texts) = texts else {
             assert!(
                 other.is_none() && std::env::var_os("IBNET_REQUIRE_TOOLS").is_none(),
                 "the register database of mstflint is missing: run `make deps-all`"
@@ -188,16 +190,19 @@ mod with_tools {
             );
             return;
         };
-        let database = Database::new(&text);
+        let databases: Vec<Database> = texts.iter().map(|text| Database::new(text)).collect();
         let (mut compared, mut left_out, mut faults) = (0, 0, Vec::new());
         for page in Page::ALL {
             let register = page.register();
-            let (own, layout) = database.register(register);
+            let (own, layout): (Vec<_>, Vec<_>) = databases
+                .iter()
+                .map(|database| database.register(register))
+                .unzip();
             let selectors = register.request.iter().map(|(field, _)| (field, &own));
             let fields = register.fields.iter().map(|field| (field, &layout));
-            for (field, leaves) in selectors.chain(fields) {
+            for (field, editions) in selectors.chain(fields) {
                 let expected = field.is_compared || other.is_some();
-                if agrees(field, leaves) == expected {
+                if editions.iter().any(|leaves| agrees(field, leaves)) == expected {
                     *(if expected {
                         &mut compared
                     } else {
