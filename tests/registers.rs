@@ -134,16 +134,17 @@ impl Database {
 
 /// Returns whether the fields of the database tile the field, and have its name.
 fn agrees(field: &Field, leaves: &[Leaf]) -> bool {
-    let values = (0..usize::from(field.len)).map(|index| {
-        let first = usize::from(field.first_bit) + index * usize::from(field.stride);
-        first..first + usize::from(field.width)
-    });
     // Values without gaps are compared as a whole: a text of 16 characters can be 4 dwords.
-    let runs: Vec<Range<usize>> = if field.stride == field.width {
-        vec![field.first_bit.into()..field.end_bit().into()]
-    } else {
-        values.collect()
-    };
+    let is_whole = field.stride == field.width;
+    let mut runs = (0..if is_whole { 1 } else { field.len }).map(|index| {
+        let first = usize::from(field.first_bit) + usize::from(index) * usize::from(field.stride);
+        let end = if is_whole {
+            field.end_bit().into()
+        } else {
+            first + usize::from(field.width)
+        };
+        first..end
+    });
     // The parts of a value have endings, such as `high` and `low`, and lanes have numbers.
     let stem = |name: &str| str::trim_end_matches(name, char::is_numeric).to_owned();
     let is_named = |leaf: &Leaf, is_part: bool| {
@@ -154,7 +155,7 @@ fn agrees(field: &Field, leaves: &[Leaf]) -> bool {
                 field.name == *new && (leaf.name == *old || is_part && leaf.name.starts_with(old))
             })
     };
-    runs.iter().all(|run| {
+    runs.all(|run| {
         let parts: Vec<&Leaf> = leaves
             .iter()
             .filter(|leaf| leaf.bits.start < run.end && run.start < leaf.bits.end)
