@@ -43,6 +43,7 @@ const RULES: &[Rule] = &[
     rule("record::suggest", &[], &[]),
     rule("record::hostlist", &["record::types"], &[]),
     rule("record::attributes", &["record::types"], &[]),
+    rule("record::registers", &["record::attributes"], &[]),
     rule("record::text", &["record::types"], &[]),
     rule("record::json", &["record::text"], &[]),
     rule("record::interval", &[], &[]),
@@ -100,7 +101,12 @@ const RULES: &[Rule] = &[
     ),
     rule(
         "mad",
-        &["record::attributes", "record::types", "time"],
+        &[
+            "record::attributes",
+            "record::registers",
+            "record::types",
+            "time",
+        ],
         &["mad::transport"],
     ),
     rule(

@@ -16,7 +16,7 @@ use ibnet::mad::pma::{self, Bits, CLASS_PORT_INFO, Capabilities, Clearable, Samp
 use ibnet::mad::query::{BadReply, Query};
 use ibnet::mad::sa::{self, PathRecord};
 use ibnet::mad::smp::{self, NodeInfo, PortInfo};
-use ibnet::mad::{MAD_LEN, Mad};
+use ibnet::mad::{MAD_LEN, Mad, vendor};
 use ibnet::sweep::clearing::Clearing;
 use ibnet::sweep::counter::{Columns, Reading};
 use ibnet::sweep::engine::{Config, DevicePlan, Engine, Event};
@@ -39,7 +39,9 @@ fn queries(mad: &Mad) -> impl Iterator<Item = Query> {
     let performance = performance.chain([pma::Query { attribute: CLASS_PORT_INFO.id, port: None }]).map(Query::Pma);
     let subnet = [smp::NODE_DESCRIPTION, smp::NODE_INFO, smp::PORT_INFO, smp::PORT_INFO_EXTENDED, smp::SWITCH_PORT_STATE_TABLE];
     let subnet = subnet.map(|attribute| Query::Smp(smp::Query { attribute, port: modifier }));
-    performance.chain(subnet).chain([Query::Sa(sa::Query::parse(mad))])
+    let register = vendor::register::Query::parse(mad).map(vendor::Query::Register);
+    let vendor = [Some(vendor::Query::GeneralInfo), register].into_iter().flatten().map(Query::Vendor);
+    performance.chain(subnet).chain([Query::Sa(sa::Query::parse(mad))]).chain(vendor)
 }
 
 /// Checks and decodes a MAD, unchanged and as a reply to each query.
@@ -343,7 +345,7 @@ impl<'a> Simulation<'a> {
                 let info = NodeInfo { port_guid: guid, ..NodeInfo::parse(pma::data(reply)) };
                 info.emit(pma::data_mut(reply));
             }
-            Query::Smp(_) | Query::Directed(_) => {}
+            Query::Smp(_) | Query::Directed(_) | Query::Vendor(_) => {}
         }
         if matches!(query, Query::Sa(_)) {
             PathRecord { dlid: Lid([1, 2, 5, 0][self.pick(4)]), sl: 3 }.emit(reply);

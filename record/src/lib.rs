@@ -17,6 +17,7 @@
 //! | [`slots`] | the slots in this time, and the time between two slots |
 //! | [`minute`] | means of minutes and of other bins of time |
 //! | [`attributes`] | the counters: attributes as tables of fields, and their groups |
+//! | [`registers`] | the registers of the physical layer and of switches, as tables of fields |
 //! | [`tables`] | the documents with parts that are made from the code |
 //! | [`openapi`] | schemas of the interface of the hub |
 //! | [`text`] | JSON strings that are safe on a terminal |
@@ -46,6 +47,7 @@ pub mod minute;
 pub mod openapi;
 pub mod port;
 pub mod reader;
+pub mod registers;
 pub mod schema;
 pub mod slots;
 pub mod sql;

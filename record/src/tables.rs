@@ -1,17 +1,18 @@
 //! The parts of documents that are made from the code: the fields of `port` records and all
-//! counters in `docs/records.md`, the columns of ports in SQL, and the schemas of ports in
-//! `hub/openapi.json`.
+//! counters in `docs/records.md`, the registers in `docs/inside/registers.md`, the columns of ports
+//! in SQL, and the schemas of ports in `hub/openapi.json`.
 //!
 //! `cargo run --no-default-features --example records` updates the documents.
 
 use super::port::PortField;
 use super::value::Kind;
 use super::{openapi, sql};
-use crate::attributes::tables;
+use crate::{attributes, registers};
 
 /// The documents with such parts.
-pub const DOCUMENTS: [&str; 5] = [
+pub const DOCUMENTS: [&str; 6] = [
     "docs/records.md",
+    "docs/inside/registers.md",
     "packaging/clickhouse/tables.sql",
     "packaging/clickhouse/nats.sql",
     "hub/openapi.json",
@@ -20,7 +21,11 @@ pub const DOCUMENTS: [&str; 5] = [
 
 /// Returns the document with updated parts, or `None` if it does not have the marks around one.
 pub fn update(document: &str) -> Option<String> {
-    let tables = [("port", port()), ("counters", tables::markdown())];
+    let tables = [
+        ("port", port()),
+        ("counters", attributes::tables::markdown()),
+        ("registers", registers::tables::markdown()),
+    ];
     let tables = tables.into_iter().map(|(name, table)| {
         let mark = |at: &str| format!("<!-- {name}: {at} -->\n");
         (mark("from the code"), mark("end"), table)

@@ -112,6 +112,8 @@ impl MadStatus {
     pub const REDIRECT: Self = Self(0x0002);
     /// The agent does not support the attribute, or not with this method.
     pub const UNSUPPORTED_ATTRIBUTE: Self = Self(0x000c);
+    /// The device does not have the register. Only class 0x0A has this status.
+    pub const UNSUPPORTED_REGISTER: Self = Self(0x0014);
     /// A value in the attribute or in its modifier is invalid, for example a PortSelect for a port
     /// that does not exist.
     pub const INVALID_VALUE: Self = Self(0x001c);
@@ -143,6 +145,7 @@ impl fmt::Display for MadStatus {
             (_, 1) => "bad base or class version",
             (_, 2) => "method not supported",
             (_, 3) => "attribute not supported",
+            (_, 5) => "register not supported (class 0x0a)",
             (_, 7) => "invalid value in attribute or modifier",
             (2 | 3, _) => "redirect required",
             (1, _) => "busy",

@@ -1,12 +1,12 @@
-//! A *query* is a request of one of the four management classes that ibnet uses. All of them have
+//! A *query* is a request of one of the five management classes that ibnet uses. All of them have
 //! the method Get, except the request that clears counters. This module also checks replies.
 
 use ibnet_record::types::Tid;
 
 use super::header::{Header, METHOD_GET_RESP, MadStatus};
-use super::{MAD_LEN, Mad, directed, pma, sa, smp};
+use super::{MAD_LEN, Mad, directed, pma, sa, smp, vendor};
 
-/// A request of one of the four classes.
+/// A request of one of the five classes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Query {
     /// Performance management: counters and capabilities.
@@ -19,6 +19,8 @@ pub enum Query {
     Directed(directed::Query),
     /// Subnet administration: the path to a port.
     Sa(sa::Query),
+    /// Vendor-specific management of NVIDIA devices: registers.
+    Vendor(vendor::Query),
 }
 
 /// Reason why a MAD does not answer a query. Creating this value allocates no memory.
@@ -45,6 +47,9 @@ pub enum BadReply {
     /// The MAD is for another port than the query.
     #[error("PortSelect {0} instead of the requested one")]
     PortSelect(u8),
+    /// The MAD is for another register, another block of it, or another port than the query.
+    #[error("register {0:#06x} instead of the requested one, or another block or port of it")]
+    Register(u32),
     /// The MAD is a reply to this query, with an error status or a redirection.
     #[error("status {0}")]
     Status(MadStatus),
@@ -58,6 +63,7 @@ impl Query {
             Self::Smp(_) => (smp::CLASS_SUBN_LID_ROUTED, smp::CLASS_VERSION),
             Self::Directed(_) => (directed::CLASS_SUBN_DIRECTED_ROUTE, smp::CLASS_VERSION),
             Self::Sa(_) => (sa::CLASS_SUBN_ADM, sa::CLASS_VERSION),
+            Self::Vendor(_) => (vendor::CLASS_VENDOR, vendor::CLASS_VERSION),
         }
     }
 
@@ -74,6 +80,7 @@ impl Query {
             Self::Smp(query) => query.attribute,
             Self::Directed(query) => query.request.attribute,
             Self::Sa(_) => sa::PATH_RECORD,
+            Self::Vendor(query) => query.attribute(),
         }
     }
 
@@ -85,6 +92,7 @@ impl Query {
             Self::Smp(query) => query.emit(tid, mad),
             Self::Directed(query) => query.emit(tid, mad),
             Self::Sa(query) => query.emit(tid, mad),
+            Self::Vendor(query) => query.emit(tid, mad),
         }
     }
 
@@ -135,6 +143,12 @@ impl Query {
                 is_other.then_some(header.modifier as u8)
             }
             Self::Sa(_) => None,
+            Self::Vendor(query) => {
+                if query.is_other(&header, mad) {
+                    return Err(BadReply::Register(header.modifier));
+                }
+                None
+            }
         };
         other_port.map_or(Ok(()), |found| Err(BadReply::PortSelect(found)))
     }

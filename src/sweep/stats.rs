@@ -51,7 +51,7 @@ pub struct Rejected {
     pub class: u64,
     /// The attribute does not match.
     pub attribute: u64,
-    /// The port, which is in PortSelect or in AttributeModifier, does not match.
+    /// The port, which is in PortSelect or in AttributeModifier, or the register does not match.
     pub port: u64,
 }
 
@@ -82,7 +82,7 @@ impl Rejected {
             BadReply::Length(_) => self.length += 1,
             BadReply::Class { .. } | BadReply::Method(_) => self.class += 1,
             BadReply::Attribute(_) => self.attribute += 1,
-            BadReply::PortSelect(_) => self.port += 1,
+            BadReply::PortSelect(_) | BadReply::Register(_) => self.port += 1,
             BadReply::Status(_) => {}
         }
     }

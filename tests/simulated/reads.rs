@@ -15,7 +15,8 @@ use ibnet::mad::query::Query;
 use ibnet::mad::sa::Gid;
 use ibnet::mad::transport::sim::{Options, SimFabric};
 use ibnet::mad::transport::{Transport, TransportError};
-use ibnet::mad::{MAD_LEN, Mad, directed, pma, sa, smp};
+use ibnet::mad::vendor::register;
+use ibnet::mad::{MAD_LEN, Mad, directed, pma, sa, smp, vendor};
 use ibnet::output::Destination;
 use ibnet::sweep::clearing::Clearing;
 use ibnet::sweep::driver::{Address, Control, DeviceClient, Driver, DriverSettings};
@@ -27,9 +28,11 @@ use ibnet::time::Instant;
 use ibnet::topology::ports_report;
 use ibnet::topology::synthetic::FatTree;
 use ibnet_record::attributes::Group;
+use ibnet_record::registers::Page;
 use ibnet_record::types::{Guid, Lid, PortNum, Tid};
 use proptest::prelude::*;
 
+/// The classes that a sweep uses.
 const CLASSES: [u8; 4] = [
     pma::CLASS_PERF_MGT,
     smp::CLASS_SUBN_LID_ROUTED,
@@ -65,6 +68,24 @@ fn any_query() -> impl Strategy<Value = Query> {
             source,
             destination
         })),
+        Just(Query::Vendor(vendor::Query::GeneralInfo)),
+        (
+            prop::sample::select(&Page::ALL[..]),
+            any::<u8>(),
+            any::<u16>(),
+            any::<u8>()
+        )
+            .prop_map(|(page, port, item, block)| {
+                let index = register::Index {
+                    item,
+                    ..register::Index::of_port(PortNum(port))
+                };
+                Query::Vendor(vendor::Query::Register(register::Query {
+                    page,
+                    index,
+                    block,
+                }))
+            }),
     ]
 }
 
@@ -73,7 +94,7 @@ proptest! {
     fn every_request_is_a_get(query in any_query(), tid in any::<u32>(), dirt in any::<u8>()) {
         let mut mad: Mad = [dirt; MAD_LEN];
         query.emit(Tid(tid), &mut mad);
-        prop_assert!(CLASSES.contains(&mad[1]));
+        prop_assert!(CLASSES.contains(&mad[1]) || mad[1] == vendor::CLASS_VENDOR);
         prop_assert_eq!(mad[3], METHOD_GET);
     }
 

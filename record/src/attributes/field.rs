@@ -1,4 +1,5 @@
-//! The fields of an attribute. A field is a run of bits with a name and, for a counter, a unit.
+//! The fields of an attribute or a register. A field is a run of bits with a name and, if records
+//! have it, a unit.
 
 use std::fmt;
 
@@ -17,28 +18,34 @@ pub struct Attribute {
     pub fields: &'static [Field],
 }
 
-/// A field is a run of bits in an attribute, or an array of adjacent runs of the same width.
+/// A field is a run of bits in an attribute or a register, or an array of runs of the same width.
 #[derive(Clone, Copy, Debug)]
 pub struct Field {
-    /// The name in the IBA specification, or in libibmad if the two differ.
+    /// The name in the IBA specification, or in libibmad if the two differ. For a register, the
+    /// name in the register database of mstflint.
     pub name: &'static str,
     /// Name in records, in snake case. It ends with the unit, unless the unit is packets or
     /// events.
     pub json: &'static str,
-    /// First wire bit: 0 is the most significant bit of the first octet of the attribute.
+    /// First wire bit: 0 is the most significant bit of the first octet of the attribute or the
+    /// register.
     pub first_bit: u16,
     /// Bits of one value: 1 to 64, or 128 for a GID, of which only the lower half, the GUID, is
     /// read as a number.
     pub width: u8,
-    /// Number of values: 1, or the number of SLs, VLs or lanes.
+    /// Number of values: 1, or the number of SLs, VLs, lanes, sensors or characters.
     pub len: u8,
-    /// Unit of a counter or a setting. `None` if records do not have the field.
+    /// Bits from one value of an array to the next one.
+    pub stride: u8,
+    /// Unit of the value. `None` if records do not have the field.
     pub unit: Option<Unit>,
     /// Capability that an agent needs for the field to be valid.
     pub needs: Needs,
+    /// Whether a test compares the position with that of another implementation.
+    pub is_compared: bool,
 }
 
-/// Unit of a counter.
+/// Unit of a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unit {
     /// Data: words of 4 bytes in the MAD, bytes in a record.
@@ -53,10 +60,20 @@ pub enum Unit {
     Blocks,
     /// Symbols of forward error correction.
     Symbols,
+    /// Bits on the link.
+    Bits,
+    /// Codewords of the physical layer's retransmission (PLR).
+    Codewords,
     /// No public source gives the unit of this counter.
     Unknown,
-    /// Not a counter, but a setting or a property of the agent.
+    /// Not a counter, but a setting, a state or a property of the device.
     Setting,
+    /// One character of a text.
+    Text,
+    /// Temperature: a signed number of the given fractions of a degree Celsius.
+    Celsius(u16),
+    /// A measured number: the unit, and the factor and divisor that convert the number to it.
+    Measure(&'static str, u16, u16),
 }
 
 /// A capability that an attribute or a field needs (IBA vol. 1, 16.1.3.1 and 16.1.3.2). An agent
@@ -95,8 +112,13 @@ impl fmt::Display for Unit {
             Self::Ticks => "ticks",
             Self::Blocks => "FEC blocks",
             Self::Symbols => "FEC symbols",
+            Self::Bits => "bits",
+            Self::Codewords => "codewords",
             Self::Unknown => "not public",
             Self::Setting => "setting",
+            Self::Text => "text",
+            Self::Celsius(_) => "C",
+            Self::Measure(unit, ..) => unit,
         })
     }
 }
@@ -139,18 +161,32 @@ impl Field {
             first_bit,
             width,
             len: 1,
+            stride: width,
             unit: None,
             needs: Needs::Nothing,
+            is_compared: true,
         }
     }
 
-    /// Makes the field an array of adjacent values, one for each SL, VL or lane.
+    /// Makes the field an array of adjacent values, one for each SL, VL, lane or character.
     pub const fn array(mut self, len: u8) -> Self {
         self.len = len;
         self
     }
 
-    /// Makes the field a counter, which records have.
+    /// Sets the bits from one value of an array to the next one.
+    pub const fn stride(mut self, bits: u8) -> Self {
+        self.stride = bits;
+        self
+    }
+
+    /// Marks a position that no other implementation confirms.
+    pub const fn not_compared(mut self) -> Self {
+        self.is_compared = false;
+        self
+    }
+
+    /// Gives the field a unit. Records have such a field.
     pub const fn counts(mut self, unit: Unit) -> Self {
         self.unit = Some(unit);
         self
@@ -179,7 +215,15 @@ impl Field {
 
     /// Returns whether the field is a counter, which only grows until it is cleared.
     pub const fn is_counter(&self) -> bool {
-        !matches!(self.unit, None | Some(Unit::Setting))
+        !matches!(
+            self.unit,
+            None | Some(Unit::Setting | Unit::Text | Unit::Celsius(_) | Unit::Measure(..))
+        )
+    }
+
+    /// Returns the first wire bit behind the field.
+    pub const fn end_bit(&self) -> u16 {
+        self.first_bit + (self.len as u16 - 1) * self.stride as u16 + self.width as u16
     }
 
     /// Returns the factor between the value in the MAD and the value in a record: 4 for words,
@@ -195,6 +239,21 @@ impl Field {
     /// not fit into 64 bits becomes the max 64-bit number.
     pub fn value(&self, raw: u64) -> u64 {
         raw.saturating_mul(self.factor())
+    }
+
+    /// Converts a value of the MAD to a number in its unit, with a sign and a fraction where the
+    /// unit has them.
+    pub fn number(&self, raw: u64) -> f64 {
+        match self.unit {
+            Some(Unit::Celsius(per)) => {
+                let unused = 64 - u32::from(self.width.min(64));
+                ((raw << unused).cast_signed() >> unused) as f64 / f64::from(per)
+            }
+            Some(Unit::Measure(_, factor, divisor)) => {
+                raw as f64 * f64::from(factor) / f64::from(divisor)
+            }
+            _ => self.value(raw) as f64,
+        }
     }
 
     /// Returns whether the counter is saturated: it has fewer than 64 bits and all of them are

@@ -1,27 +1,25 @@
-//! The bits of a field in the octets of an attribute.
+//! The bits of a field in the octets of an attribute or a register.
 
 use ibnet_record::attributes::Field;
-
-use super::Data;
 
 /// Reads and writes the bits of a field.
 pub trait Bits {
     /// Returns the bits of the value at `index`. The index is 0 unless the field is an array.
     ///
     /// # Panics
-    /// Panics if `index` is not below [`Field::len`].
-    fn raw(&self, data: &Data, index: u8) -> u64;
+    /// Panics if `index` is not below [`Field::len`], or if `data` ends before the value.
+    fn raw(&self, data: &[u8], index: u8) -> u64;
 
     /// Writes the bits of the value at `index`. Does not change other bits. If a value is too
     /// large, writes all ones, as in a saturated counter.
     ///
     /// # Panics
-    /// Panics if `index` is not below [`Field::len`].
-    fn set_raw(&self, data: &mut Data, index: u8, value: u64);
+    /// Panics if `index` is not below [`Field::len`], or if `data` ends before the value.
+    fn set_raw(&self, data: &mut [u8], index: u8, value: u64);
 }
 
 impl Bits for Field {
-    fn raw(&self, data: &Data, index: u8) -> u64 {
+    fn raw(&self, data: &[u8], index: u8) -> u64 {
         let (octet, shift) = place(self, index);
         match (self.width, shift) {
             (8, 0) => u64::from(data[octet]),
@@ -44,7 +42,7 @@ impl Bits for Field {
         }
     }
 
-    fn set_raw(&self, data: &mut Data, index: u8, value: u64) {
+    fn set_raw(&self, data: &mut [u8], index: u8, value: u64) {
         let (octet, shift) = place(self, index);
         let bits = shift + usize::from(self.width);
         let octets = &mut data[octet..octet + bits.div_ceil(8)];
@@ -63,7 +61,7 @@ impl Bits for Field {
 /// Returns where the value at `index` begins: the octet, and the bit in this octet.
 fn place(field: &Field, index: u8) -> (usize, usize) {
     assert!(index < field.len, "{} has {} values", field.name, field.len);
-    let bit = usize::from(field.first_bit) + usize::from(index) * usize::from(field.width);
+    let bit = usize::from(field.first_bit) + usize::from(index) * usize::from(field.stride);
     (bit / 8, bit % 8)
 }
 

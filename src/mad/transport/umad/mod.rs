@@ -77,7 +77,7 @@ use super::{Locator, Transport, TransportError};
 use crate::mad::exchange::{Completion, Outcome, Target};
 use crate::mad::header::Header;
 use crate::mad::inform::METHOD_REPORT;
-use crate::mad::{MAD_LEN, Mad, directed, pma, sa, smp};
+use crate::mad::{MAD_LEN, Mad, directed, pma, sa, smp, vendor};
 use crate::time::Instant;
 
 pub(crate) mod libibmad;
@@ -92,11 +92,12 @@ pub use ports::{HcaPort, UmadError};
 pub use watch::DeviceWatch;
 
 /// Management classes with their versions, in the order of [`UmadTransport::agents`].
-const CLASSES: [(u8, u8); 4] = [
+const CLASSES: [(u8, u8); 5] = [
     (pma::CLASS_PERF_MGT, pma::CLASS_VERSION),
     (smp::CLASS_SUBN_LID_ROUTED, smp::CLASS_VERSION),
     (sa::CLASS_SUBN_ADM, sa::CLASS_VERSION),
     (directed::CLASS_SUBN_DIRECTED_ROUTE, smp::CLASS_VERSION),
+    (vendor::CLASS_VENDOR, vendor::CLASS_VERSION),
 ];
 
 /// Serializes the calls of libibumad that write its global variables: see the module's section on

@@ -170,8 +170,10 @@ impl LibibmadClient {
                 };
                 (!reply.is_null(), 0)
             }
-            // libibmad is not used to verify peers or to clear counters.
-            Query::Directed(_) | Query::Clear(_) => return Err(io::ErrorKind::Unsupported.into()),
+            // libibmad is not used to verify peers, to clear counters or to read registers.
+            Query::Directed(_) | Query::Clear(_) | Query::Vendor(_) => {
+                return Err(io::ErrorKind::Unsupported.into());
+            }
             Query::Sa(query) => {
                 let (lid, sl) = self.manager;
                 let mut manager = sys::ib_portid_t {

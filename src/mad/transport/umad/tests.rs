@@ -41,7 +41,7 @@ fn transport(fd: impl IntoRawFd) -> UmadTransport {
     UmadTransport {
         port: OpenPort::new(fd),
         hca,
-        agents: [5, 6, -1, -1],
+        agents: [5, 6, -1, -1, -1],
         fd,
         waiting: Waiting::of(fd),
         record,
