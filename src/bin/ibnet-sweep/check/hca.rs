@@ -162,6 +162,7 @@ mod tests {
             state: 4,
             link_layer: "InfiniBand".to_owned(),
             pkeys: pkeys.to_vec(),
+            ..HcaPort::default()
         };
         let found = |pkeys: &[u16], pkey| {
             membership(&port(pkeys), pkey).map(|membership| {

@@ -173,7 +173,7 @@ fn with_manager(change: impl FnOnce(&mut Config)) -> Bench {
         sm_lid: Lid(5),
         sm_sl: 0,
         gid: Gid::default(),
-        is_down: false,
+        ..Local::default()
     });
     bench.engine.close(bench.now);
     bench.poll();
