@@ -83,6 +83,21 @@ impl Route {
         Some(route)
     }
 
+    /// Reads the route of a request. Returns `None` if it has too many hops.
+    pub fn parse(mad: &Mad) -> Option<Self> {
+        let hops = usize::from(mad[HOP_COUNT]);
+        let source = u16::from_be_bytes([mad[SOURCE_LID.start], mad[SOURCE_LID.start + 1]]);
+        let mut ports = mad[INITIAL_PATH + 1..].iter().take(hops);
+        ports.try_fold(Self::behind_lid(Lid(source)), |route, port| {
+            route.then(PortNum(*port))
+        })
+    }
+
+    /// Returns whether the route begins at the sending HCA, and not at the switch of a LID.
+    pub fn begins_at_sender(&self) -> bool {
+        self.source == PERMISSIVE_LID
+    }
+
     /// Returns the ports.
     pub fn ports(&self) -> &[PortNum] {
         &self.ports[..usize::from(self.hops)]
@@ -90,7 +105,7 @@ impl Route {
 
     /// Returns the LID to which a request is sent whose route leads on from the device at `lid`.
     pub fn target(&self, lid: Lid) -> Lid {
-        if self.source == PERMISSIVE_LID {
+        if self.begins_at_sender() {
             PERMISSIVE_LID
         } else {
             lid
@@ -127,18 +142,6 @@ impl Query {
             *octet = port.0;
         }
     }
-}
-
-/// Returns the ports of a request's route, or `None` if the MAD has too many hops.
-pub fn route(mad: &Mad) -> Option<impl Iterator<Item = PortNum> + '_> {
-    let hops = usize::from(mad[HOP_COUNT]);
-    let ports = mad[INITIAL_PATH + 1..].iter().take(hops);
-    (hops <= MAX_HOPS).then(|| ports.map(|port| PortNum(*port)))
-}
-
-/// Returns whether the route of a request begins at its sender, and not at the switch of a LID.
-pub fn begins_at_sender(mad: &Mad) -> bool {
-    mad[SOURCE_LID] == PERMISSIVE_LID.0.to_be_bytes()
 }
 
 /// Returns the status of a reply without the bit for its direction.
@@ -179,7 +182,8 @@ mod tests {
         expected[32..36].copy_from_slice(&[1, 2, 0xff, 0xff]);
         expected[129] = 36;
         assert_eq!(mad, expected);
-        assert!(!begins_at_sender(&mad));
+        assert_eq!(Route::parse(&mad), Some(query.route));
+        assert!(!query.route.begins_at_sender());
         assert_eq!(status(Header::parse(&reply_to(&mad)).status), MadStatus::OK);
     }
 
@@ -205,14 +209,13 @@ mod tests {
         expected[32..36].fill(0xff);
         expected[129..132].copy_from_slice(&[1, 36, 254]);
         assert_eq!(mad, expected);
-        assert!(begins_at_sender(&mad));
-        let found = |mad: &Mad| route(mad).map(Iterator::collect::<Vec<_>>);
-        assert_eq!(found(&mad), Some(ports.to_vec()));
+        assert_eq!(Route::parse(&mad), Some(route));
+        assert!(route.begins_at_sender());
         assert_eq!(through(&[PortNum(3); MAX_HOPS + 1]), None);
         let route = through(&[PortNum(3); MAX_HOPS]).expect("63 hops");
         Query { request, route }.emit(Tid(7), &mut mad);
-        assert_eq!(found(&mad), Some(vec![PortNum(3); MAX_HOPS]));
+        assert_eq!(Route::parse(&mad), Some(route));
         mad[HOP_COUNT] = 64;
-        assert_eq!(found(&mad), None);
+        assert_eq!(Route::parse(&mad), None);
     }
 }

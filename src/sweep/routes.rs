@@ -22,8 +22,8 @@ pub type End = (Guid, PortNum);
 pub struct Cables {
     nodes: Vec<Node>,
     by_guid: FxHashMap<Guid, u32>,
-    /// The ports of all nodes that have a cable, each with the node at its other end, by node and
-    /// port.
+    /// The ports of all nodes that have a cable, each with the node at its other end. Those of a node
+    /// are adjacent, and those that lead to switches come first.
     links: Vec<(u32, PortNum, u32)>,
 }
 
@@ -52,8 +52,11 @@ impl Cables {
             let (a, b) = (new.node(one.0), new.node(other.0));
             new.links.extend([(a, one.1, b), (b, other.1, a)]);
         }
-        new.links.sort_unstable();
-        new.links.dedup();
+        let Self { nodes, links, .. } = &mut new;
+        links.sort_unstable_by_key(|(node, port, to)| {
+            (*node, !nodes[*to as usize].is_switch, *port, *to)
+        });
+        links.dedup();
         let mut start = 0;
         for (index, node) in (0..).zip(&mut new.nodes) {
             let end = start + new.links[start..].partition_point(|link| link.0 == index);
@@ -194,8 +197,10 @@ fn search(
             continue;
         }
         let links = &cables.links[links.start as usize..links.end as usize];
-        let (before, after) = links.split_at(turn % links.len().max(1));
-        for (_, port, to) in after.iter().chain(before) {
+        let is_to_switch = |link: &(u32, PortNum, u32)| cables.nodes[link.2 as usize].is_switch;
+        let (to_switches, others) = links.split_at(links.partition_point(is_to_switch));
+        let (before, after) = to_switches.split_at(turn % to_switches.len().max(1));
+        for (_, port, to) in after.iter().chain(before).chain(others) {
             let place = &mut via[*to as usize];
             if *to == own || place.is_some() || avoided == Some((at, *port)) {
                 continue;

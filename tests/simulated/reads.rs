@@ -58,8 +58,9 @@ fn any_query() -> impl Strategy<Value = Query> {
                 attribute: smp::NODE_INFO,
                 port: PortNum(0)
             },
-            source: Lid(lid),
-            port: PortNum(port)
+            route: directed::Route::behind_lid(Lid(lid))
+                .then(PortNum(port))
+                .expect("one hop")
         })),
         (gid(), gid()).prop_map(|(source, destination)| Query::Sa(sa::Query {
             source,

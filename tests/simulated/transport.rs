@@ -83,6 +83,7 @@ fn plan() -> SweepPlan {
     SweepPlan {
         devices: vec![device(1), device(2)],
         ports: vec![identity(1), identity(2)],
+        ..SweepPlan::default()
     }
 }
 

@@ -9,7 +9,8 @@
 //!   has moved there.
 //! - After three NodeInfo requests without a reply, or a reply of another device on a route, the
 //!   next way is tried: another route, and with [`SmpWay::Auto`] also the LID as long as the device
-//!   has answered no SMP. Only if all ways failed, the identity cannot be verified.
+//!   has answered no SMP. Only if all ways failed, the identity cannot be verified, and then each
+//!   round of identity checks tries one of them.
 //! - The way that was answered is kept until it fails.
 //! - Without a known route, a device that is to be reached by a route gets no SMPs.
 
@@ -38,6 +39,8 @@ pub(super) struct Way {
     is_proven: bool,
     /// The way of the last answer, or the first way: whether it was by a route, and which.
     home: (bool, u8),
+    /// Whether all ways have failed since the last answer.
+    is_given_up: bool,
     /// NodeInfo that was answered on the route, until PortInfo has the LID.
     info: Option<NodeInfo>,
 }
@@ -58,7 +61,7 @@ impl Way {
 
     /// Notes that the device has answered.
     fn prove(&mut self) {
-        (self.is_proven, self.home) = (true, self.place());
+        (self.is_proven, self.home, self.is_given_up) = (true, self.place(), false);
     }
 
     /// Returns the route, or `None` if SMPs go by LID or no route is known.
@@ -174,13 +177,16 @@ impl Engine {
     }
 
     /// Handles the failure of the current way to a device: selects the next one and verifies the
-    /// device on it. Returns false if all ways have failed.
+    /// device on it. Returns false if all ways have failed; the next one is then tried in the next
+    /// round.
     pub(super) fn try_next_way(&mut self, index: u32) -> bool {
         let has_next = self.select_next_way(index);
-        if has_next {
-            self.devices[index as usize].identity.query();
+        let device = &mut self.devices[index as usize];
+        device.way.is_given_up |= !has_next;
+        if !device.way.is_given_up {
+            device.identity.query();
         }
-        has_next
+        !device.way.is_given_up
     }
 
     /// Notes that a device has answered NodeInfo as the planned one. Returns whether it is verified

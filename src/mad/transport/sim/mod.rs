@@ -26,7 +26,7 @@ use self::agent::{Counters, Encoder};
 pub use self::client::{Client, SimTransport};
 use self::traffic::{LEVELS, Sent, Traffic};
 use crate::mad::Mad;
-use crate::mad::directed::{self, CLASS_SUBN_DIRECTED_ROUTE, PERMISSIVE_LID};
+use crate::mad::directed::{CLASS_SUBN_DIRECTED_ROUTE, PERMISSIVE_LID, Route};
 use crate::mad::exchange::Target;
 use crate::mad::header::Header;
 use crate::mad::inform::{self, Trap};
@@ -419,7 +419,7 @@ impl SimFabric {
         match header.class {
             CLASS_SUBN_LID_ROUTED if !self.options.smps_by_lid => None,
             CLASS_SUBN_DIRECTED_ROUTE
-                if !self.options.smps_by_lid && !directed::begins_at_sender(request) =>
+                if !self.options.smps_by_lid && !Route::parse(request)?.begins_at_sender() =>
             {
                 None
             }

@@ -179,7 +179,9 @@ fn read_that_would_block_returns_none() {
     ours.set_nonblocking(true).expect("set");
     let mut transport = transport(ours);
     assert_eq!(
-        transport.read(&mut [0; MAD_LEN]).expect("nothing is wrong"),
+        transport
+            .read(0, &mut [0; MAD_LEN])
+            .expect("nothing is wrong"),
         None
     );
 }

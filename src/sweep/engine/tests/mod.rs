@@ -21,6 +21,7 @@ mod random_faults;
 mod redirects;
 mod simulated_fabric;
 mod smp_limit;
+mod smp_ways;
 mod state_tables;
 mod subnet_managers;
 mod transport_loss;
