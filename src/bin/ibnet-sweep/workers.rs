@@ -16,6 +16,7 @@ use ibnet::assignments::{Assignments, AssignmentsError, Sampler};
 use ibnet::cli::{self, Progress};
 use ibnet::config::{Config, Plan as Source};
 use ibnet::discovery;
+use ibnet::mad::exchange::Local;
 #[cfg(feature = "umad")]
 use ibnet::mad::transport::umad::{DeviceWatch, HcaPort, UmadTransport, ports};
 use ibnet::metrics::Peers;
@@ -23,7 +24,7 @@ use ibnet::sweep::driver::DriverSettings;
 #[cfg(feature = "umad")]
 use ibnet::sweep::driver::{Changes, OpenError, Opened, Wake};
 use ibnet::sweep::plan::{SweepPlan, cables};
-use ibnet::sweep::routes::Cables;
+use ibnet::sweep::routes::{Cables, Routes};
 use ibnet::topology::{Fabric, NetFile, NetFileError, net_file};
 use ibnet_record::limits;
 use ibnet_record::types::{Guid, HcaName, PortNum, Printable};
@@ -73,6 +74,15 @@ impl Share {
     /// Creates the work of one worker.
     pub(super) fn new(block: Sampler, ca: HcaName, cables: Arc<Cables>) -> Self {
         Self { block, ca, cables }
+    }
+
+    /// Returns the routes from the port at this location.
+    pub(super) fn routes(&self, local: Option<Local>) -> Routes {
+        let mut routes = Routes::new(Arc::clone(&self.cables));
+        if let Some(local) = local {
+            routes.begin_at((local.gid.guid, local.port));
+        }
+        routes
     }
 
     /// Returns the plan of the worker.

@@ -11,6 +11,7 @@ use ibnet_record::types::{Lid, Tid};
 use rustix::io::Errno;
 
 use super::clock::{Clock, SystemClock, WallTime};
+use crate::mad::directed::{self, Route};
 use crate::mad::exchange::{Outcome, Target, index_of_pkey};
 use crate::mad::header::MadStatus;
 use crate::mad::pma::class_port_info::Redirect;
@@ -42,6 +43,8 @@ pub const TRIES: u32 = 3;
 pub struct DeviceClient<T, C = SystemClock> {
     transport: T,
     address: Address,
+    /// Route of SMPs, or `None` if they go to the LID.
+    route: Option<Route>,
     redirect: Option<Redirect>,
     next_tid: u32,
     clock: C,
@@ -64,6 +67,7 @@ impl<T: Transport, C: Clock> DeviceClient<T, C> {
         Self {
             transport,
             address,
+            route: None,
             redirect: None,
             next_tid: seed as u32,
             wall: clock.read_wall(),
@@ -74,6 +78,11 @@ impl<T: Transport, C: Clock> DeviceClient<T, C> {
     /// Directs the next requests to the device at another LID.
     pub fn turn_to(&mut self, lid: Lid) {
         (self.address.lid, self.redirect) = (lid, None);
+    }
+
+    /// Sends the next SMPs along this route, or to the LID.
+    pub fn set_route(&mut self, route: Option<Route>) {
+        self.route = route;
     }
 
     /// Sends the next requests with another service level.
@@ -103,7 +112,10 @@ impl<T: Transport, C: Clock> DeviceClient<T, C> {
         } = self.address;
         let general = Target::general(lid, sl, pkey_index, timeout);
         match (query, self.redirect) {
-            (Query::Smp(_) | Query::Directed(_), _) => Target::subnet_management(lid, timeout),
+            (Query::Smp(_), _) => Target::subnet_management(lid, timeout),
+            (Query::Directed(directed::Query { route, .. }), _) => {
+                Target::subnet_management(route.target(lid), timeout)
+            }
             (Query::Pma(_) | Query::Clear(_), Some(redirect)) => {
                 // Queue pair 0 in a redirection means queue pair 1.
                 let qp = if redirect.qp == 0 {
@@ -168,7 +180,8 @@ impl<T: Transport, C: Clock> DeviceClient<T, C> {
                     )));
                 }
             };
-            if slid != target.lid {
+            // A request by a route is not sent to the LID of the device.
+            if slid != target.lid && !matches!(query, Query::Directed(_)) {
                 continue;
             }
             let now = self.clock.now();
@@ -207,11 +220,17 @@ impl<T: Transport, C: Clock> Client for DeviceClient<T, C> {
             rtt_min: None,
             answer: Err(NoAnswer::Silent),
         };
+        let query = match (*query, self.route) {
+            (Query::Smp(request), Some(route)) => {
+                Query::Directed(directed::Query { request, route })
+            }
+            (query, _) => query,
+        };
         let mut tries = 0;
         while tries < TRIES {
             tries += 1;
             response.mads += 1;
-            match self.send(query, &mut mad)? {
+            match self.send(&query, &mut mad)? {
                 MadOutcome::Answered(at, rtt) => {
                     response.add_round_trip(rtt);
                     response.answer = Ok((at, *pma::data(&mad)));

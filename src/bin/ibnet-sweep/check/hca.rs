@@ -40,6 +40,11 @@ impl Report {
             &format!("active, LID {}", port.lid),
             None,
         )?;
+        if !port.smi.is_empty() {
+            let (ca, num) = port.of_smps();
+            let found = format!("{ca}:{num}, the device of the same port for SMPs");
+            self.line(Verdict::Ok, "SMI", &found, None)?;
+        }
         let transport = self.step("permissions", UmadTransport::open(&port), |_| {
             format!("{port} can be opened")
         })?;

@@ -124,7 +124,7 @@ pub(super) fn run(args: &Args) -> Result<u8, Failure> {
                 address(&config, 0, Vec::new()),
                 cli::random_seed(),
             );
-            report.devices(share, client, args.verbose)?;
+            report.devices(share, &config, client, args.verbose)?;
         }
         return report.end();
     }
@@ -149,7 +149,7 @@ pub(super) fn run(args: &Args) -> Result<u8, Failure> {
                         address(&config, pkey_index, pkey_table),
                         cli::random_seed(),
                     );
-                    report.devices(share, client, args.verbose)?;
+                    report.devices(share, &config, client, args.verbose)?;
                 }
                 (None, Some(share)) => {
                     let devices = share.block.devices.len();
