@@ -228,6 +228,8 @@ impl Engine {
                 let of = &devices[other as usize];
                 if other != index && of.path.lid == lid && !of.identity.is_wrong() {
                     self.found_other(other, info.port_guid, now);
+                    // The other device too can say its LID.
+                    self.devices[other as usize].identity.verify();
                 }
             }
         }
