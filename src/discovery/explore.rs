@@ -348,7 +348,7 @@ impl Exploration {
             }
             Step::Port(port) => {
                 let state = PortState {
-                    lid: Lid(smp::PORT_LID.raw(data, 0) as u16),
+                    lid: smp::base_lid(data),
                     info: PortInfo::parse(data),
                 };
                 let is_up = smp::PHYSICAL_STATE.raw(data, 0) == smp::LINK_UP;

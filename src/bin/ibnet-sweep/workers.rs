@@ -16,7 +16,6 @@ use ibnet::assignments::{Assignments, AssignmentsError, Sampler};
 use ibnet::cli::{self, Progress};
 use ibnet::config::{Config, Plan as Source};
 use ibnet::discovery;
-use ibnet::mad::exchange::Local;
 #[cfg(feature = "umad")]
 use ibnet::mad::transport::umad::{DeviceWatch, HcaPort, UmadTransport, ports};
 use ibnet::metrics::Peers;
@@ -24,7 +23,7 @@ use ibnet::sweep::driver::DriverSettings;
 #[cfg(feature = "umad")]
 use ibnet::sweep::driver::{Changes, OpenError, Opened, Wake};
 use ibnet::sweep::plan::{SweepPlan, cables};
-use ibnet::sweep::routes::{Cables, Routes};
+use ibnet::sweep::routes::Cables;
 use ibnet::topology::{Fabric, NetFile, NetFileError, net_file};
 use ibnet_record::limits;
 use ibnet_record::types::{Guid, HcaName, PortNum, Printable};
@@ -76,13 +75,9 @@ impl Share {
         Self { block, ca, cables }
     }
 
-    /// Returns the routes from the port at this location.
-    pub(super) fn routes(&self, local: Option<Local>) -> Routes {
-        let mut routes = Routes::new(Arc::clone(&self.cables));
-        if let Some(local) = local {
-            routes.begin_at((local.gid.guid, local.port));
-        }
-        routes
+    /// Returns the cables of the whole plan.
+    pub(super) fn cables(&self) -> &Arc<Cables> {
+        &self.cables
     }
 
     /// Returns the plan of the worker.
@@ -225,6 +220,11 @@ impl Work {
     /// Returns the SHA-256 of the assignments file.
     pub(super) fn sha256(&self) -> Option<&str> {
         self.sha256.as_deref()
+    }
+
+    /// Returns the cables of the whole plan.
+    pub(super) fn cables(&self) -> &Arc<Cables> {
+        &self.cables
     }
 
     /// Divides the work, in the order of blocks and HCA ports.

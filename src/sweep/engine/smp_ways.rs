@@ -14,7 +14,7 @@
 //! - The way that was answered is kept until it fails.
 //! - Without a known route, a device that is to be reached by a route gets no SMPs.
 
-use ibnet_record::types::{Lid, NodeKind, PortNum};
+use ibnet_record::types::Lid;
 
 use super::Engine;
 use super::config::SmpWay;
@@ -22,7 +22,7 @@ use super::transmit::smp_query;
 use crate::mad::directed::{self, Route};
 use crate::mad::exchange::Local;
 use crate::mad::header::MadStatus;
-use crate::mad::pma::{Bits, Data};
+use crate::mad::pma::Data;
 use crate::mad::query::Query;
 use crate::mad::smp::{self, NodeInfo};
 use crate::sweep::inflight::Purpose;
@@ -198,19 +198,15 @@ impl Engine {
             return true;
         }
         device.way.info = Some(info);
-        let port = match device.kind {
-            NodeKind::Switch => PortNum(0),
-            NodeKind::Hca | NodeKind::Router => info.local_port,
-        };
         // If another request is to be repeated, NodeInfo is requested again in the next pass.
-        let next = (smp_query(smp::PORT_INFO, port), Purpose::Lid);
+        let next = (smp_query(smp::PORT_INFO, info.base_port()), Purpose::Lid);
         device.progress.repeat.get_or_insert(next);
         false
     }
 
     /// Takes the LID of a device from its PortInfo. The device is verified by that.
     pub(super) fn take_lid(&mut self, index: u32, answer: Result<&Data, MadStatus>, now: Instant) {
-        let lid = answer.map(|data| Lid(smp::PORT_LID.raw(data, 0) as u16));
+        let lid = answer.map(smp::base_lid);
         let Ok(lid) = lid.and_then(|lid| lid.is_unicast().then_some(lid).ok_or(MadStatus::OK))
         else {
             return self.identity_failed(index, now);

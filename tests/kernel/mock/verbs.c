@@ -73,9 +73,9 @@ static int get_port_immutable(struct ib_device *ib, u32 port, struct ib_port_imm
 	immutable->gid_tbl_len = 1;
 	immutable->pkey_tbl_len = PKEYS;
 	immutable->core_cap_flags = RDMA_CORE_PORT_IBA_IB;
-	if (planarized)
-		immutable->core_cap_flags = to_hca(ib)->index ? RDMA_CORE_CAP_IB_MAD | RDMA_CORE_CAP_IB_SMI :
-								RDMA_CORE_PORT_IBA_IB & ~RDMA_CORE_CAP_IB_SMI;
+	/* Linux 6.1 opens no device without general management, so the SMI device has it, but no answer. */
+	if (planarized && !to_hca(ib)->index)
+		immutable->core_cap_flags &= ~RDMA_CORE_CAP_IB_SMI;
 	immutable->max_mad_size = IB_MGMT_MAD_SIZE;
 	return 0;
 }

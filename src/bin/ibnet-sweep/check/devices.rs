@@ -2,18 +2,14 @@
 
 use ibnet::assignments::AssignedDevice;
 use ibnet::cli::Progress;
-use ibnet::config::Config;
-use ibnet::mad::directed::Route;
 use ibnet::mad::header::MadStatus;
-use ibnet::mad::pma::{self, Bits, CLASS_PORT_INFO};
+use ibnet::mad::pma::{self, CLASS_PORT_INFO};
 use ibnet::mad::query::Query;
 use ibnet::mad::smp::{self, NodeInfo};
 use ibnet::mad::transport::{Transport, TransportError};
 use ibnet::sweep::driver::DeviceClient;
-use ibnet::sweep::engine::SmpWay;
 use ibnet::sweep::query::{Client, NoAnswer};
-use ibnet::sweep::routes::Routes;
-use ibnet_record::types::{Guid, Lid, NodeKind, PortNum};
+use ibnet_record::types::{Guid, Lid, PortNum};
 
 use super::report::{Report, Verdict};
 use crate::failure::Failure;
@@ -28,10 +24,10 @@ enum Found {
     Good,
     /// Performance management answers, but the device does not answer NodeInfo.
     NoNodeInfo,
-    /// Another device answers, with this GUID and name.
-    Other(Guid, String),
     /// The device itself says that it has another LID.
     Moved(Lid),
+    /// Another device answers, with this GUID and name.
+    Other(Guid, String),
     /// The device has fewer ports (this number) than are assigned.
     FewerPorts(u8),
     /// The device answers NodeInfo, but performance management does not answer.
@@ -70,11 +66,11 @@ impl Found {
     fn fault(&self) -> Option<(usize, String)> {
         match self {
             Self::Good => None,
+            Self::Moved(lid) => Some((0, format!("has LID {lid} now"))),
             Self::Other(guid, name) => Some((
                 0,
                 format!("another device answers at this LID: {guid} `{name}`"),
             )),
-            Self::Moved(lid) => Some((0, format!("has LID {lid} now"))),
             Self::Silent(NoAnswer::NotSent(errno)) => {
                 Some((1, NoAnswer::NotSent(*errno).to_string()))
             }
@@ -98,34 +94,28 @@ impl Report {
     pub(super) fn devices<T: Transport>(
         &mut self,
         share: &Share,
-        config: &Config,
         mut client: DeviceClient<T>,
         verbose: bool,
     ) -> Result<(), Failure> {
         let devices = &share.block.devices;
-        let local = client.transport_mut().locator()();
-        let mut ways = Ways {
-            mode: config.engine.smp,
-            routes: share.routes(local),
-            is_by_route: local.is_some_and(|local| local.has_smi),
-            answered: [0; 2],
-            unknown: 0,
-        };
         let bar = Progress::new(devices.len() as u64, "devices");
         let mut faults: [Vec<(&AssignedDevice, String)>; FAULTS.len()] = Default::default();
-        let mut good = Vec::new();
+        let (mut good, mut ways) = (Vec::new(), [0; 2]);
         for device in devices {
-            match query(&mut client, &mut ways, device)
+            match query(&mut client, device)
                 .map_err(Failure::TransportLost)?
                 .fault()
             {
                 Some((kind, description)) => faults[kind].push((device, description)),
                 None => good.push(device),
             }
+            ways[usize::from(client.route().is_some())] += 1;
             bar.advance();
         }
         bar.finish();
-        self.smps(&ways)?;
+        let [by_lid, by_route] = ways;
+        let found = format!("{by_lid} devices are asked by LID, {by_route} by a directed route");
+        self.line(Verdict::Ok, "SMPs", &found, None)?;
         let name = |device: &AssignedDevice| {
             format!("{} (LID {}, {})", device.name, device.lid, device.guid)
         };
@@ -174,102 +164,41 @@ impl Report {
     }
 }
 
-/// The ways of SMPs.
-struct Ways {
-    mode: SmpWay,
-    routes: Routes,
-    /// Whether the last device has answered by a route, or the HCA port has an SMI device.
-    is_by_route: bool,
-    /// Number of devices that have answered NodeInfo by LID and by a route.
-    answered: [u32; 2],
-    /// Number of devices to which no cables lead.
-    unknown: u32,
-}
-
-impl Ways {
-    /// Returns the ways to a device, in the order in which they are tried. `None` is the LID.
-    fn to(&mut self, device: &AssignedDevice) -> Vec<Option<Route>> {
-        let mut ways = Vec::new();
-        if self.mode != SmpWay::Lid {
-            let mut next = 0;
-            while let Some((number, route)) = self.routes.to(device.guid, next)
-                && number >= next
-            {
-                ways.push(Some(route));
-                next = number + 1;
-            }
-            self.unknown += u32::from(ways.is_empty());
-        }
-        match self.mode {
-            SmpWay::Directed => {}
-            SmpWay::Auto if self.is_by_route => ways.push(None),
-            SmpWay::Auto | SmpWay::Lid => ways.insert(0, None),
-        }
-        ways
-    }
-}
-
-impl Report {
-    /// Reports the ways of SMPs.
-    fn smps(&mut self, ways: &Ways) -> Result<(), Failure> {
-        let [by_lid, by_route] = ways.answered;
-        let found = format!("{by_lid} devices answer by LID, {by_route} by a directed route");
-        if ways.mode == SmpWay::Directed && ways.unknown > 0 {
-            let found = format!(
-                "{found}; no cables of the plan lead from this port to {}",
-                ways.unknown
-            );
-            let remedy = "these devices stay unverified, and their links are those of the plan: write the plan with ibnet-gen from a net file of the whole fabric";
-            return self.warn("SMPs", &found, remedy);
-        }
-        self.line(Verdict::Ok, "SMPs", &found, None)
-    }
-}
-
 /// Queries NodeInfo and ClassPortInfo of a device.
 fn query<T: Transport>(
     client: &mut DeviceClient<T>,
-    ways: &mut Ways,
     device: &AssignedDevice,
 ) -> Result<Found, TransportError> {
     client.turn_to(device.lid);
-    let subnet = |attribute, port| Query::Smp(smp::Query { attribute, port });
-    let mut info = Err(NoAnswer::Silent);
-    for route in ways.to(device) {
-        client.set_route(route);
-        info = client
-            .request(&subnet(smp::NODE_INFO, PortNum(0)))?
-            .answer
-            .map(|(_, data)| NodeInfo::parse(&data));
-        let Ok(found) = info else { continue };
-        if route.is_some() && found.port_guid != device.guid {
-            // The cables of the plan have changed, which shows nothing about the LID.
-            info = Err(NoAnswer::Silent);
-            continue;
+    let subnet = |attribute| {
+        Query::Smp(smp::Query {
+            attribute,
+            port: PortNum(0),
+        })
+    };
+    let info = client
+        .request(&subnet(smp::NODE_INFO))?
+        .answer
+        .map(|(_, data)| NodeInfo::parse(&data));
+    // By a route, the device itself says its LID.
+    if let (Ok(info), Some(_)) = (info, client.route())
+        && info.port_guid == device.guid
+    {
+        let query = Query::Smp(smp::Query {
+            attribute: smp::PORT_INFO,
+            port: info.base_port(),
+        });
+        if let Ok((_, data)) = client.request(&query)?.answer
+            && let lid = smp::base_lid(&data)
+            && lid != device.lid
+        {
+            return Ok(Found::Moved(lid));
         }
-        ways.is_by_route = route.is_some();
-        ways.answered[usize::from(ways.is_by_route)] += 1;
-        if ways.is_by_route {
-            let port = match device.kind {
-                NodeKind::Switch => PortNum(0),
-                NodeKind::Hca | NodeKind::Router => found.local_port,
-            };
-            let answer = client.request(&subnet(smp::PORT_INFO, port))?.answer;
-            let lid = answer.map(|(_, data)| Lid(smp::PORT_LID.raw(&data, 0) as u16));
-            if let Ok(lid) = lid
-                && lid != device.lid
-            {
-                return Ok(Found::Moved(lid));
-            }
-        }
-        break;
     }
     if let Ok(info) = info
         && info.port_guid != device.guid
     {
-        let name = client
-            .request(&subnet(smp::NODE_DESCRIPTION, PortNum(0)))?
-            .answer;
+        let name = client.request(&subnet(smp::NODE_DESCRIPTION))?.answer;
         return Ok(Found::Other(
             info.port_guid,
             name.map(|(_, data)| smp::node_description(&data))
