@@ -260,6 +260,7 @@ SOAK_RUNS ?= 20
 soak: deps-browser tools build test-systemd ## Repeat the tests on a loaded machine and the kernels SOAK_RUNS (20) times, and torture: many hours
 	./scripts/under-load --runs $(SOAK_RUNS) make test-all
 	./scripts/under-load --runs $(SOAK_RUNS) --cores one --load 0 make test
+	IBNET_TEST_SMP=directed $(RUN) test -p ibnet --all-features --test simulated --test ibsim
 	@for run in $$(seq $(SOAK_RUNS)); do \
 	    echo "soak: run $$run of $(SOAK_RUNS)"; \
 	    ./tests/kernel/run $(KERNEL_PROGRAMS) $(KERNEL_SCENARIOS) || exit 1; \

@@ -33,9 +33,8 @@ pub fn cables(blocks: &[Sampler]) -> Cables {
     });
     let ends = peers
         .clone()
-        .map(|(_, _, peer)| (peer.guid, peer.lid, false));
-    let is_switch = |kind| kind == NodeKind::Switch;
-    let queried = devices().map(|device| (device.guid, device.lid, is_switch(device.kind)));
+        .map(|(_, _, peer)| (peer.guid, peer.lid, NodeKind::Hca));
+    let queried = devices().map(|device| (device.guid, device.lid, device.kind));
     Cables::new(
         ends.chain(queried),
         peers.map(|(device, port, peer)| ((device.guid, port.num), (peer.guid, peer.port))),

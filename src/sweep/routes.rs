@@ -9,7 +9,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use ibnet_record::types::{Guid, Lid, PortNum};
+use ibnet_record::types::{Guid, Lid, NodeKind, PortNum};
 use rustc_hash::FxHashMap;
 
 use crate::mad::directed::Route;
@@ -36,17 +36,16 @@ struct Node {
 }
 
 impl Cables {
-    /// Creates the cables of these devices: the GUID and the LID of each, and whether it is a
-    /// switch. `cables` has the ends of each cable, in any order and direction.
+    /// Creates the cables of these devices: GUID, LID and kind of each. `cables` has the ends of each cable, in any order and direction.
     pub fn new(
-        devices: impl IntoIterator<Item = (Guid, Lid, bool)>,
+        devices: impl IntoIterator<Item = (Guid, Lid, NodeKind)>,
         cables: impl IntoIterator<Item = (End, End)>,
     ) -> Self {
         let mut new = Self::default();
-        for (guid, lid, is_switch) in devices {
+        for (guid, lid, kind) in devices {
             let node = new.node(guid);
             let node = &mut new.nodes[node as usize];
-            (node.lid, node.is_switch) = (lid, is_switch);
+            (node.lid, node.is_switch) = (lid, kind == NodeKind::Switch);
         }
         for (one, other) in cables {
             let (a, b) = (new.node(one.0), new.node(other.0));
@@ -221,8 +220,8 @@ mod tests {
 
     /// Two leaves (1, 2), two spines (3, 4), and the hosts 10 at leaf 1 and 20 at leaf 2.
     fn routes() -> Routes {
-        let switches = (1..=4).map(|guid| (Guid(guid), Lid(guid as u16), true));
-        let hosts = [10, 20].map(|guid| (Guid(guid), Lid(guid as u16), false));
+        let switches = (1..=4).map(|guid| (Guid(guid), Lid(guid as u16), NodeKind::Switch));
+        let hosts = [10, 20].map(|guid| (Guid(guid), Lid(guid as u16), NodeKind::Hca));
         let cables = [
             (end(10, 1), end(1, 1)),
             (end(20, 1), end(2, 1)),
@@ -277,7 +276,7 @@ mod tests {
     #[test]
     fn hosts_spread_their_routes_over_equal_switches() {
         let hosts: Vec<u64> = (100..164).collect();
-        let switches = (1..=10).map(|guid| (Guid(guid), Lid(guid as u16), true));
+        let switches = (1..=10).map(|guid| (Guid(guid), Lid(guid as u16), NodeKind::Switch));
         let of_hosts = (1..).zip(&hosts);
         let at_leaf = of_hosts.map(|(port, host)| (end(*host, 1), end(1, port)));
         let trunks = (3..=10).flat_map(|spine| {

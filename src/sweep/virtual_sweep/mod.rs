@@ -10,8 +10,6 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use ibnet_record::types::NodeKind;
-
 use super::driver::{Clock, EngineLoop, Parts};
 use super::engine::{Config, DevicePlan, Engine, Event};
 use super::routes::{Cables, Routes};
@@ -62,13 +60,12 @@ pub fn all_linked_ports(fabric: &Fabric) -> Vec<DevicePlan> {
 /// Returns the cables of a fabric.
 fn cables(fabric: &Fabric) -> Cables {
     let devices = fabric.devices().iter();
-    let is_switch = |kind| kind == NodeKind::Switch;
     let cables = devices.clone().flat_map(|device| {
         let linked = device.linked();
         linked.map(|(port, peer)| ((device.guid, port.num), (peer.guid, peer.port)))
     });
     Cables::new(
-        devices.map(|device| (device.guid, device.lid, is_switch(device.kind))),
+        devices.map(|device| (device.guid, device.lid, device.kind)),
         cables,
     )
 }
