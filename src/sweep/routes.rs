@@ -30,6 +30,7 @@ pub struct Cables {
 /// A switch, or a port of an HCA.
 #[derive(Clone, Debug, Default)]
 struct Node {
+    guid: Guid,
     lid: Lid,
     is_switch: bool,
     links: Range<u32>,
@@ -69,7 +70,10 @@ impl Cables {
         let new = self.nodes.len() as u32;
         let node = *self.by_guid.entry(guid).or_insert(new);
         if node == new {
-            self.nodes.push(Node::default());
+            self.nodes.push(Node {
+                guid,
+                ..Node::default()
+            });
         }
         node
     }
@@ -80,9 +84,8 @@ impl Cables {
 
     /// Returns the GUID of the device at a LID.
     fn guid_at(&self, lid: Lid) -> Option<Guid> {
-        let mut nodes = self.by_guid.iter();
-        let found = nodes.find(|(_, node)| self.nodes[**node as usize].lid == lid);
-        found.map(|(guid, _)| *guid)
+        let found = self.nodes.iter().find(|node| node.lid == lid);
+        found.map(|node| node.guid)
     }
 }
 
