@@ -66,9 +66,9 @@ impl Route {
         Some(self)
     }
 
-    /// Returns the route to `end` from the sending HCA. `via` returns the place before each place on
-    /// the way, and the port that leads on from there; it returns `None` for the HCA. The result is
-    /// `None` if the route has more than [`MAX_HOPS`] hops.
+    /// Returns the route to `end` from the sending HCA. `via` returns the place before each place
+    /// on the way, and the port that leads on from there; it returns `None` for the HCA. The result
+    /// is `None` if the route has more than [`MAX_HOPS`] hops.
     pub fn back<P>(end: P, via: impl Fn(P) -> Option<(P, PortNum)>) -> Option<Self>
     where
         P: Copy,

@@ -22,8 +22,8 @@ pub type End = (Guid, PortNum);
 pub struct Cables {
     nodes: Vec<Node>,
     by_guid: FxHashMap<Guid, u32>,
-    /// The ports of all nodes that have a cable, each with the node at its other end. Those of a node
-    /// are adjacent, and those that lead to switches come first.
+    /// The ports of all nodes that have a cable, each with the node at its other end. Those of a
+    /// node are adjacent, and those that lead to switches come first.
     links: Vec<(u32, PortNum, u32)>,
 }
 
@@ -37,7 +37,8 @@ struct Node {
 }
 
 impl Cables {
-    /// Creates the cables of these devices: GUID, LID and kind of each. `cables` has the ends of each cable, in any order and direction.
+    /// Creates the cables of these devices: GUID, LID and kind of each. `cables` has the ends of each
+    /// cable, in any order and direction.
     pub fn new(
         devices: impl IntoIterator<Item = (Guid, Lid, NodeKind)>,
         cables: impl IntoIterator<Item = (End, End)>,
@@ -138,10 +139,10 @@ impl Routes {
         self.cables.guid_at(lid)
     }
 
-    /// Returns a route to a device, and its number. Route 0 is the first one. Each other route avoids
-    /// one link of the first one: route 1 the last link, route 2 the last but one, and so on. The
-    /// result is the route with the smallest number from `number` on that exists, or else route 0.
-    /// Returns `None` if no cables lead to the device.
+    /// Returns a route to a device, and its number. Route 0 is the first one. Each other route
+    /// avoids one link of the first one: route 1 the last link, route 2 the last but one, and so
+    /// on. The result is the route with the smallest number from `number` on that exists, or else
+    /// route 0. Returns `None` if no cables lead to the device.
     pub fn to(&mut self, guid: Guid, number: u8) -> Option<(u8, Route)> {
         let Self {
             cables,
@@ -157,15 +158,15 @@ impl Routes {
             Route::back(to, |at| hops[at as usize]).filter(|_| is_reached)
         };
         let route = along(first)?;
-        let mut at = to;
-        for place in 1..route.ports().len() as u8 {
+        let (mut at, others) = (to, 1..route.ports().len() as u8);
+        for place in others.filter(|_| number > 0) {
             let hop = first[at as usize]?;
             at = hop.0;
             if place < number {
                 continue;
             }
             search(cables, from, Some(hop), other, queue);
-            if let Some(route) = along(other).filter(|_| number > 0) {
+            if let Some(route) = along(other) {
                 return Some((place, route));
             }
         }

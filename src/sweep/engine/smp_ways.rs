@@ -8,9 +8,10 @@
 //!   PortInfo has its LID. With both, the device is verified. If the LID is another one, the device
 //!   has moved there.
 //! - After three NodeInfo requests without a reply, or a reply of another device on a route, the
-//!   next way is tried: another route, and with [`SmpWay::Auto`] also the LID as long as the device
-//!   has answered no SMP. Only if all ways failed, the identity cannot be verified, and then each
-//!   round of identity checks tries one of them.
+//!   next way is tried: another route if the agent of the device answers, and with
+//!   [`SmpWay::Auto`] also the LID as long as the device has answered no SMP. Only if all ways
+//!   failed, the identity cannot be verified, and then each round of identity checks tries one of
+//!   them.
 //! - The way that was answered is kept until it fails.
 //! - Without a known route, a device that is to be reached by a route gets no SMPs.
 
@@ -168,7 +169,12 @@ impl Engine {
         if !way.is_by_route && (mode == SmpWay::Lid || way.is_proven) {
             return false;
         }
-        let next = if way.is_by_route { number + 1 } else { 0 };
+        // A device that answers nothing shows nothing about the route.
+        let is_silent = device.reachability.was_silent() && !device.reachability.has_answered();
+        let next = match way.is_by_route && !is_silent {
+            true => number + 1,
+            false => 0,
+        };
         way.route = routes.to(device.identity.expected, next);
         let is_first = way.place().1 == 0;
         way.is_by_route = !(way.is_by_route && is_first && mode == SmpWay::Auto && !way.is_proven);
