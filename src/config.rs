@@ -11,13 +11,13 @@ use std::time::Duration;
 use ibnet_record::types::HcaName;
 use serde::{Deserialize, Serialize};
 
-use self::error::value;
+use self::error::{value, value_among};
 use self::examples::KEYS;
 use crate::distribution::PlanStore;
 use crate::metrics;
 use crate::output::{Destination, Output};
 use crate::sweep::cadence::Cadence;
-use crate::sweep::engine;
+use crate::sweep::engine::{self, SmpWay};
 
 mod error;
 mod examples;
@@ -73,6 +73,8 @@ pub struct Raw {
     pub clear: Vec<String>,
     /// Time between two identity checks of a device.
     pub identity: String,
+    /// The way of SMPs: `auto`, `lid` or `directed`.
+    pub smp: String,
     /// Whether the device at the other end of each switch cable is verified.
     pub peers: bool,
     /// Max number of MADs in flight.
@@ -137,6 +139,7 @@ impl Default for Raw {
             force_groups: Vec::new(),
             clear: Vec::new(),
             identity: text(engine.identity_every),
+            smp: SMP_WAYS[0].0.to_owned(),
             peers: false,
             window: engine.window,
             max_mads_per_second: engine.max_mads_per_second,
@@ -157,6 +160,13 @@ impl Default for Raw {
         }
     }
 }
+
+/// The values of `smp`, with the default first.
+const SMP_WAYS: [(&str, SmpWay); 3] = [
+    ("auto", SmpWay::Auto),
+    ("lid", SmpWay::Lid),
+    ("directed", SmpWay::Directed),
+];
 
 /// Default of `groups`: traffic is queried in every slot, errors at most once a second.
 const DEFAULT_GROUPS: [&str; 4] = ["extended", "base/1s", "xmtdisc/1s", "rcverr/1s"];
@@ -301,6 +311,7 @@ impl Raw {
                     Duration::from_secs(1),
                     Duration::from_secs(24 * 3600),
                 )?,
+                smp: self.smp_way()?,
                 state_tables: self.links.state,
                 verify_peers: self.peers,
                 managers_every: Some(engine::MANAGERS_EVERY),
@@ -335,6 +346,14 @@ impl Raw {
             Plan::Assignments(_) | Plan::Published(_) => return Ok(()),
         };
         Err(value("sampler", &self.sampler, expected))
+    }
+
+    fn smp_way(&self) -> Result<SmpWay, ConfigError> {
+        let named = SMP_WAYS.iter().find(|(name, _)| *name == self.smp);
+        named.map(|(_, way)| *way).ok_or_else(|| {
+            let names = SMP_WAYS.map(|(name, _)| name);
+            value_among("smp", &self.smp, "one of auto, lid, directed", &names)
+        })
     }
 
     fn wait_every(&self) -> Result<u32, ConfigError> {

@@ -23,6 +23,7 @@ pub const SIMULATED: &[(&str, &str)] = &[
     ("simulated.loss", "0.01"),
     ("simulated.wide_counters", "\"switches\""),
     ("simulated.dead", "[\"node007\", \"leaf03\"]"),
+    ("simulated.smps_by_lid", "false"),
     ("simulated.seed", "1"),
 ];
 
@@ -46,6 +47,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("cpus", "[2, 3]"),
     ("sl", "0"),
     ("pkey", "\"0xffff\""),
+    ("smp", "\"directed\""),
     ("traps", "true"),
     ("output", "\"/var/log/ibnet/lines.jsonl\""),
     ("drain", "\"4s\""),

@@ -33,6 +33,8 @@ pub struct Simulated {
     pub wide_counters: String,
     /// Names of devices that do not answer.
     pub dead: Vec<String>,
+    /// Whether devices answer SMPs by LID.
+    pub smps_by_lid: bool,
     /// Seed of all random values.
     pub seed: u64,
 }
@@ -46,6 +48,7 @@ impl Default for Simulated {
             loss: 0.0,
             wide_counters: WideCounters::Switches.as_str().to_owned(),
             dead: Vec::new(),
+            smps_by_lid: true,
             seed: 1,
         }
     }
@@ -99,6 +102,8 @@ pub struct Simulation {
     pub wide_counters: WideCounters,
     /// Names of devices that do not answer: the whole node description or its first word.
     pub dead: Vec<String>,
+    /// Whether devices answer SMPs by LID.
+    pub smps_by_lid: bool,
     /// Seed of all random values.
     pub seed: u64,
 }
@@ -110,6 +115,7 @@ impl Simulation {
             loss: self.loss,
             wide_switches: self.wide_counters != WideCounters::None,
             wide_adapters: self.wide_counters == WideCounters::All,
+            smps_by_lid: self.smps_by_lid,
             seed: self.seed,
             ..sim::Options::default()
         }
@@ -233,6 +239,7 @@ impl Simulated {
             loss: self.loss,
             wide_counters,
             dead: self.dead.clone(),
+            smps_by_lid: self.smps_by_lid,
             seed: self.seed,
         })
     }

@@ -22,7 +22,7 @@ use ibnet_record::types::{Guid, Lid, NodeKind, PortNum, Tid};
 use rustc_hash::FxHashMap;
 
 use crate::mad::Mad;
-use crate::mad::directed::{self, MAX_HOPS, PERMISSIVE_LID};
+use crate::mad::directed::{self, MAX_HOPS, PERMISSIVE_LID, Route};
 use crate::mad::exchange::Target;
 use crate::mad::header::MadStatus;
 use crate::mad::pma::{Bits, data};
@@ -152,16 +152,17 @@ fn printed(octets: &[u8]) -> String {
 }
 
 impl Step {
-    fn request(self) -> smp::Query {
+    fn request(self, route: Route) -> directed::Query {
         let (attribute, port) = match self {
             Self::Node | Self::End => (smp::NODE_INFO, 0),
             Self::Name => (smp::NODE_DESCRIPTION, 0),
             Self::Port(port) => (smp::PORT_INFO, port),
         };
-        smp::Query {
+        let request = smp::Query {
             attribute,
             port: PortNum(port),
-        }
+        };
+        directed::Query { request, route }
     }
 }
 
@@ -209,7 +210,7 @@ impl Exploration {
         self.flights[place] = Some(Flight { end, tid, deadline });
         self.in_flight += 1;
         self.sent += 1;
-        directed::emit(step.request(), PERMISSIVE_LID, &self.route(end), tid, mad);
+        step.request(self.route(end)).emit(tid, mad);
         Some(Target::subnet_management(PERMISSIVE_LID, timeout))
     }
 
@@ -241,12 +242,7 @@ impl Exploration {
         };
         let end = flight.end;
         let step = self.ends[end as usize].step;
-        let query = Query::Directed(directed::Query {
-            request: step.request(),
-            source: PERMISSIVE_LID,
-            port: PortNum(0),
-        });
-        let next = match query.check(mad, len) {
+        let next = match Query::Directed(step.request(Route::HERE)).check(mad, len) {
             Ok(()) => self.take(end, step, mad),
             // A busy agent gets the rest of the timeout before the next try.
             Err(BadReply::Status(status)) if status != MadStatus::BUSY => {
@@ -352,7 +348,7 @@ impl Exploration {
             }
             Step::Port(port) => {
                 let state = PortState {
-                    lid: Lid(smp::PORT_LID.raw(data, 0) as u16),
+                    lid: smp::base_lid(data),
                     info: PortInfo::parse(data),
                 };
                 let is_up = smp::PHYSICAL_STATE.raw(data, 0) == smp::LINK_UP;
@@ -464,14 +460,7 @@ impl Exploration {
     }
 
     /// Returns the ports on the way to an end.
-    pub(super) fn route(&self, end: u32) -> Vec<PortNum> {
-        let mut ports = Vec::with_capacity(self.ends[end as usize].hops);
-        let mut at = end;
-        while let Some((from, port)) = self.ends[at as usize].via {
-            ports.push(port);
-            at = from;
-        }
-        ports.reverse();
-        ports
+    pub(super) fn route(&self, end: u32) -> Route {
+        Route::back(end, |at| self.ends[at as usize].via).unwrap_or(Route::HERE)
     }
 }

@@ -33,8 +33,8 @@ impl Exploration {
         // the same fabric give the same result.
         let mut routes: Vec<_> = (0..).zip(&self.ends).collect();
         routes.sort_by_cached_key(|(end, _)| {
-            let route = self.route(*end);
-            (route.len(), route)
+            let ports = self.route(*end).ports().to_vec();
+            (ports.len(), ports)
         });
         for (index, end) in routes {
             notes.extend(end.is_silent.then(|| self.silent(index)));

@@ -2,9 +2,10 @@
 //! end of a list of ports, whatever its LID is, and even without one.
 //!
 //! - The discovery sends them from this host: each device on the way forwards the request through
-//!   the next port of the list ([`emit`] without a source).
+//!   the next port of the list ([`Route::HERE`]). So does a sweep in a fabric that does not answer
+//!   subnet management by LID.
 //! - The verification of peers sends them through a switch: the LID leads the request to the
-//!   switch, and from there one hop leads through a port of this switch ([`Query`]).
+//!   switch, and from there one hop leads through a port of this switch ([`Route::behind_lid`]).
 //!
 //! All of them read (Get), and use queue pair 0 and VL15 like [`smp`].
 
@@ -33,60 +34,114 @@ const DESTINATION_LID: std::ops::Range<usize> = 34..36;
 /// Ports of the route. The first octet is not used.
 const INITIAL_PATH: usize = 128;
 
-/// A request to the device behind a port of a switch.
+/// The ports through which a request leaves each device on its way.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Route {
+    /// LID of the sender if a LID leads to the first device, or else [`PERMISSIVE_LID`].
+    source: Lid,
+    hops: u8,
+    ports: [PortNum; MAX_HOPS],
+}
+
+impl Route {
+    /// The route to the sending HCA itself.
+    pub const HERE: Self = Self::behind_lid(PERMISSIVE_LID);
+
+    /// Returns the route to the switch to whose LID the request is sent. `source` is the LID of the
+    /// sender, to which this switch returns the reply.
+    pub const fn behind_lid(source: Lid) -> Self {
+        Self {
+            source,
+            hops: 0,
+            ports: [PortNum(0); MAX_HOPS],
+        }
+    }
+
+    /// Returns the route to the device behind a port of the device at the end of this route, or
+    /// `None` if it would have more than [`MAX_HOPS`] hops.
+    #[must_use]
+    pub fn then(mut self, port: PortNum) -> Option<Self> {
+        *self.ports.get_mut(usize::from(self.hops))? = port;
+        self.hops += 1;
+        Some(self)
+    }
+
+    /// Returns the route to `end` from the sending HCA. `via` returns the place before each place
+    /// on the way, and the port that leads on from there; it returns `None` for the HCA. The result
+    /// is `None` if the route has more than [`MAX_HOPS`] hops.
+    pub fn back<P>(end: P, via: impl Fn(P) -> Option<(P, PortNum)>) -> Option<Self>
+    where
+        P: Copy,
+    {
+        let mut route = Self::HERE;
+        let mut at = end;
+        while let Some((before, port)) = via(at) {
+            route = route.then(port)?;
+            at = before;
+        }
+        route.ports[..usize::from(route.hops)].reverse();
+        Some(route)
+    }
+
+    /// Reads the route of a request. Returns `None` if it has too many hops.
+    pub fn parse(mad: &Mad) -> Option<Self> {
+        let hops = usize::from(mad[HOP_COUNT]);
+        let source = u16::from_be_bytes([mad[SOURCE_LID.start], mad[SOURCE_LID.start + 1]]);
+        let mut ports = mad[INITIAL_PATH + 1..].iter().take(hops);
+        ports.try_fold(Self::behind_lid(Lid(source)), |route, port| {
+            route.then(PortNum(*port))
+        })
+    }
+
+    /// Returns whether the route begins at the sending HCA, and not at the switch of a LID.
+    pub fn begins_at_sender(&self) -> bool {
+        self.source == PERMISSIVE_LID
+    }
+
+    /// Returns the ports.
+    pub fn ports(&self) -> &[PortNum] {
+        &self.ports[..usize::from(self.hops)]
+    }
+
+    /// Returns the LID to which a request is sent whose route leads on from the device at `lid`.
+    pub fn target(&self, lid: Lid) -> Lid {
+        if self.begins_at_sender() {
+            PERMISSIVE_LID
+        } else {
+            lid
+        }
+    }
+}
+
+/// A request to the device at the end of a route.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Query {
     /// The requested attribute.
     pub request: smp::Query,
-    /// LID of the sender, to which the switch returns the reply.
-    pub source: Lid,
-    /// Port of the switch.
-    pub port: PortNum,
+    /// The way to the device.
+    pub route: Route,
 }
 
 impl Query {
     /// Writes the whole MAD.
     pub fn emit(&self, tid: Tid, mad: &mut Mad) {
-        emit(self.request, self.source, &[self.port], tid, mad);
+        let header = Header {
+            class: CLASS_SUBN_DIRECTED_ROUTE,
+            class_version: CLASS_VERSION,
+            method: METHOD_GET,
+            status: MadStatus::OK,
+            tid,
+            attribute: self.request.attribute,
+            modifier: self.request.port.0.into(),
+        };
+        header.emit(mad);
+        mad[SOURCE_LID].copy_from_slice(&self.route.source.0.to_be_bytes());
+        mad[DESTINATION_LID].copy_from_slice(&PERMISSIVE_LID.0.to_be_bytes());
+        mad[HOP_COUNT] = self.route.hops;
+        for (octet, port) in mad[INITIAL_PATH + 1..].iter_mut().zip(self.route.ports()) {
+            *octet = port.0;
+        }
     }
-}
-
-/// Writes the whole MAD of a request that leaves each device on its way through the next of these
-/// ports. `source` is the LID of the sender if a LID leads to the first of these devices, and
-/// otherwise [`PERMISSIVE_LID`]: the route then begins at the sending HCA.
-///
-/// # Panics
-/// Panics if there are more than [`MAX_HOPS`] ports.
-pub fn emit(request: smp::Query, source: Lid, ports: &[PortNum], tid: Tid, mad: &mut Mad) {
-    let header = Header {
-        class: CLASS_SUBN_DIRECTED_ROUTE,
-        class_version: CLASS_VERSION,
-        method: METHOD_GET,
-        status: MadStatus::OK,
-        tid,
-        attribute: request.attribute,
-        modifier: request.port.0.into(),
-    };
-    header.emit(mad);
-    mad[SOURCE_LID].copy_from_slice(&source.0.to_be_bytes());
-    mad[DESTINATION_LID].copy_from_slice(&PERMISSIVE_LID.0.to_be_bytes());
-    assert!(ports.len() <= MAX_HOPS, "a route has at most 63 hops");
-    mad[HOP_COUNT] = ports.len() as u8;
-    for (octet, port) in mad[INITIAL_PATH + 1..].iter_mut().zip(ports) {
-        *octet = port.0;
-    }
-}
-
-/// Returns the ports of a request's route, or `None` if the MAD has too many hops.
-pub fn route(mad: &Mad) -> Option<impl Iterator<Item = PortNum> + '_> {
-    let hops = usize::from(mad[HOP_COUNT]);
-    let ports = mad[INITIAL_PATH + 1..].iter().take(hops);
-    (hops <= MAX_HOPS).then(|| ports.map(|port| PortNum(*port)))
-}
-
-/// Returns whether the route of a request begins at its sender, and not at the switch of a LID.
-pub fn begins_at_sender(mad: &Mad) -> bool {
-    mad[SOURCE_LID] == PERMISSIVE_LID.0.to_be_bytes()
 }
 
 /// Returns the status of a reply without the bit for its direction.
@@ -115,8 +170,9 @@ mod tests {
                 attribute: smp::NODE_INFO,
                 port: PortNum(0),
             },
-            source: Lid(0x0102),
-            port: PortNum(36),
+            route: Route::behind_lid(Lid(0x0102))
+                .then(PortNum(36))
+                .expect("one hop"),
         };
         query.emit(Tid(0x0102_0304), &mut mad);
         let mut expected = [0; MAD_LEN];
@@ -126,7 +182,8 @@ mod tests {
         expected[32..36].copy_from_slice(&[1, 2, 0xff, 0xff]);
         expected[129] = 36;
         assert_eq!(mad, expected);
-        assert!(!begins_at_sender(&mad));
+        assert_eq!(Route::parse(&mad), Some(query.route));
+        assert!(!query.route.begins_at_sender());
         assert_eq!(status(Header::parse(&reply_to(&mad)).status), MadStatus::OK);
     }
 
@@ -138,7 +195,13 @@ mod tests {
             port: PortNum(9),
         };
         let ports = [1, 36, 254].map(PortNum);
-        emit(request, PERMISSIVE_LID, &ports, Tid(7), &mut mad);
+        let through = |ports: &[PortNum]| {
+            let mut hops = ports.iter();
+            hops.try_fold(Route::HERE, |route, port| route.then(*port))
+        };
+        let route = through(&ports).expect("three hops");
+        assert_eq!(route.ports(), ports);
+        Query { request, route }.emit(Tid(7), &mut mad);
         let mut expected = [0; MAD_LEN];
         expected[..24].copy_from_slice(&[
             1, 0x81, 1, 1, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0x15, 0, 0, 0, 0, 0, 9,
@@ -146,18 +209,13 @@ mod tests {
         expected[32..36].fill(0xff);
         expected[129..132].copy_from_slice(&[1, 36, 254]);
         assert_eq!(mad, expected);
-        assert!(begins_at_sender(&mad));
-        let found = |mad: &Mad| route(mad).map(Iterator::collect::<Vec<_>>);
-        assert_eq!(found(&mad), Some(ports.to_vec()));
-        emit(
-            request,
-            PERMISSIVE_LID,
-            &[PortNum(3); MAX_HOPS],
-            Tid(7),
-            &mut mad,
-        );
-        assert_eq!(found(&mad), Some(vec![PortNum(3); MAX_HOPS]));
+        assert_eq!(Route::parse(&mad), Some(route));
+        assert!(route.begins_at_sender());
+        assert_eq!(through(&[PortNum(3); MAX_HOPS + 1]), None);
+        let route = through(&[PortNum(3); MAX_HOPS]).expect("63 hops");
+        Query { request, route }.emit(Tid(7), &mut mad);
+        assert_eq!(Route::parse(&mad), Some(route));
         mad[HOP_COUNT] = 64;
-        assert_eq!(found(&mad), None);
+        assert_eq!(Route::parse(&mad), None);
     }
 }

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use ibnet_record::types::{Lid, Tid};
+use ibnet_record::types::{Lid, PortNum, Tid};
 
 use super::sa::Gid;
 
@@ -102,6 +102,10 @@ pub struct Local {
     pub sm_sl: u8,
     /// GID of the port.
     pub gid: Gid,
+    /// Number of the port by which SMPs leave.
+    pub port: PortNum,
+    /// Whether SMPs leave by a device of their own, as in planarized fabrics (XDR).
+    pub has_smi: bool,
     /// Whether the port is known to be inactive, so that no MAD reaches another device.
     pub is_down: bool,
 }

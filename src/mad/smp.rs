@@ -104,6 +104,14 @@ pub static NODE_INFO_FIELDS: [Field; 9] = [
 ];
 
 impl NodeInfo {
+    /// Returns the number of the port whose PortInfo has the LID of the device.
+    pub fn base_port(&self) -> PortNum {
+        match self.kind {
+            Some(NodeKind::Switch) => PortNum(0),
+            _ => self.local_port,
+        }
+    }
+
     /// Parses the attribute.
     pub fn parse(data: &Data) -> Self {
         let raw = |field: Field| field.raw(data, 0);
@@ -149,6 +157,11 @@ impl NodeInfo {
             field.set_raw(data, 0, value);
         }
     }
+}
+
+/// Returns the base LID of a port from its PortInfo.
+pub fn base_lid(data: &Data) -> Lid {
+    Lid(PORT_LID.raw(data, 0) as u16)
 }
 
 /// Returns the text of NodeDescription up to its first zero byte. Replaces bytes that are not
@@ -200,7 +213,7 @@ const SPEED_EXT2_ACTIVE: Field =
 const CAPABILITY_MASK2: Field = Field::new("CapabilityMask2", "capability_mask2", 480, 16);
 const SPEED_EXT_ACTIVE: Field = Field::new("LinkSpeedExtActive", "link_speed_ext_active", 496, 4);
 
-/// Base LID of a port. On a switch only that of port 0 is valid.
+/// Base LID of a port ([`base_lid`]). On a switch only that of port 0 is valid.
 pub const PORT_LID: Field = Field::new("LID", "lid", 128, 16);
 /// PortPhysicalState.
 pub const PHYSICAL_STATE: Field = Field::new("PortPhysicalState", "physical_state", 264, 4);

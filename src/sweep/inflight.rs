@@ -67,6 +67,8 @@ pub enum Purpose {
     },
     /// Identity of the device: NodeInfo.
     Identity,
+    /// LID of a device that was identified by a directed route: PortInfo.
+    Lid,
     /// CapabilityMask of a switch, which holds for all of its ports: PortInfo of port 0.
     SwitchMask,
     /// State, width and speed of a port's link: PortInfo.

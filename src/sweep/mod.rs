@@ -13,6 +13,7 @@
 //! | module | content |
 //! |---|---|
 //! | [`plan`] | the devices and ports of one sampler |
+//! | [`routes`] | directed routes along the cables of the plan |
 //! | [`engine`] | the state machine of queries and replies, without I/O and without a clock |
 //! | [`group_list`] | the counter groups of a sweep, each once |
 //! | [`cadence`] | the slots in which each group of a port is queried |
@@ -41,6 +42,7 @@ pub mod inflight;
 pub mod plan;
 pub mod port_record;
 pub mod query;
+pub mod routes;
 pub mod sample;
 pub mod schedule;
 pub mod smp_limit;

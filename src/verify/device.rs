@@ -402,7 +402,7 @@ impl<T: Transport, C: Clock, R: Reference> Verifier<T, C, R> {
         let mut attempt = 1;
         loop {
             let before = self.ours(query)?;
-            let theirs = self.reference.read(query);
+            let theirs = self.reference.read(&self.client.routed(query));
             let (before, theirs) = match (before, theirs) {
                 (Ok(before), Ok(theirs)) => (before, theirs),
                 (Ok(before), Err(reason)) => return Ok((Outcome::OnlyOurs(reason), Some(before))),

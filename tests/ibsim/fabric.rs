@@ -137,8 +137,19 @@ impl Ibsim {
             .collect()
     }
 
-    /// Returns a command that runs on a node of the fabric.
+    /// Returns a command that runs on a node of the fabric. With `IBNET_TEST_SMP`, a sweep sends
+    /// SMPs in this way. ibsim answers SMPs by LID too.
     pub(crate) fn command(&self, node: &str, program: impl AsRef<OsStr>) -> Command {
+        let is_sweep = Path::new(&program).ends_with("ibnet-sweep");
+        let mut command = self.without_way(node, program);
+        if let Some(way) = std::env::var_os("IBNET_TEST_SMP").filter(|_| is_sweep) {
+            command.arg("--smp").arg(way);
+        }
+        command
+    }
+
+    /// Returns a command like [`command`](Self::command), without a way of SMPs.
+    pub(crate) fn without_way(&self, node: &str, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
         command
@@ -159,10 +170,13 @@ impl Ibsim {
         program: impl AsRef<OsStr>,
         args: impl IntoIterator<Item = impl AsRef<OsStr>>,
     ) -> Output {
-        self.command(node, program)
-            .args(args)
-            .output()
-            .expect("the program starts")
+        let args: Vec<_> = args.into_iter().collect();
+        let has_no_way = ["check", "query", "verify"].map(OsStr::new);
+        let mut command = match args.first() {
+            Some(first) if has_no_way.contains(&first.as_ref()) => self.without_way(node, program),
+            _ => self.command(node, program),
+        };
+        command.args(args).output().expect("the program starts")
     }
 
     /// Returns a path in the test's folder.

@@ -84,12 +84,13 @@ fn mark(ibsim: &mut Ibsim) {
     ibsim.settle();
 }
 
-/// Sweeps until the records satisfy `is_done`.
-fn sweep(ibsim: &Ibsim, what: &str, is_done: impl Fn(&[Line]) -> bool) -> Vec<Line> {
-    let mut command = ibsim.command(SENDER, SWEEP);
+/// Sweeps with this way of SMPs until the records satisfy `is_done`.
+fn sweep(ibsim: &Ibsim, smp: &str, what: &str, is_done: impl Fn(&[Line]) -> bool) -> Vec<Line> {
+    let mut command = ibsim.without_way(SENDER, SWEEP);
+    let args = ["--net", "wrong.p", "--smp", smp];
     sweep_until(
         ibsim,
-        command.args(["--net", "wrong.p"]).args(PATIENT),
+        command.args(args).args(PATIENT),
         "lines.jsonl",
         what,
         is_done,
@@ -120,17 +121,23 @@ fn wrong_device_is_reported_and_its_counters_are_withheld() {
     let mut ibsim = Ibsim::start(&TREE.blueprint(), MANAGER, preload);
     let truth = exchange(&ibsim);
     mark(&mut ibsim);
-    let lines = sweep(&ibsim, "wrong devices, and the other ones", |lines| {
-        let is_wrong = |host| of_host(lines, host).any(|record| record.status == "wrong_device");
-        let hosts: BTreeSet<_> = ports(lines).map(|port| port.guid).collect();
-        let right: BTreeSet<_> = ports(lines)
-            .filter(|port| is_right(port))
-            .map(|port| port.guid)
-            .collect();
-        events(lines, "wrong_device").len() == 2
-            && HOSTS.into_iter().all(is_wrong)
-            && right.len() + HOSTS.len() == hosts.len()
-    });
+    let lines = sweep(
+        &ibsim,
+        "lid",
+        "wrong devices, and the other ones",
+        |lines| {
+            let is_wrong =
+                |host| of_host(lines, host).any(|record| record.status == "wrong_device");
+            let hosts: BTreeSet<_> = ports(lines).map(|port| port.guid).collect();
+            let right: BTreeSet<_> = ports(lines)
+                .filter(|port| is_right(port))
+                .map(|port| port.guid)
+                .collect();
+            events(lines, "wrong_device").len() == 2
+                && HOSTS.into_iter().all(is_wrong)
+                && right.len() + HOSTS.len() == hosts.len()
+        },
+    );
     for host in HOSTS {
         for record in of_host(&lines, host) {
             // On a busy machine, a slot can end before the check.
@@ -186,7 +193,7 @@ fn path_records_of_the_subnet_manager_give_the_new_lids() {
         let output = ibsim.run(SENDER, "saquery", ["-p", "--src-to-dst", &lids.join(":")]);
         String::from_utf8_lossy(&output.stdout).contains("dlid")
     });
-    let lines = sweep(&ibsim, "answers at the new LIDs", |lines| {
+    let lines = sweep(&ibsim, "lid", "answers at the new LIDs", |lines| {
         HOSTS.into_iter().all(|host| {
             of_host(lines, host).any(|record| is_answered(&record) && record.identity == "ok")
         })
@@ -213,4 +220,26 @@ fn path_records_of_the_subnet_manager_give_the_new_lids() {
         ),
         (2, 2)
     );
+}
+
+#[test]
+fn devices_say_their_lids_themselves_by_directed_routes() {
+    let Some(preload) = available() else { return };
+    let mut ibsim = Ibsim::start(&TREE.blueprint(), MANAGER, preload);
+    let truth = exchange(&ibsim);
+    mark(&mut ibsim);
+    let lines = sweep(&ibsim, "directed", "all devices at their LIDs", |lines| {
+        let guids = |lines: &mut dyn Iterator<Item = &Port>| -> BTreeSet<Guid> {
+            lines.map(|port| port.guid).collect()
+        };
+        let right = guids(&mut ports(lines).filter(|port| is_right(port)));
+        !right.is_empty() && right == guids(&mut ports(lines))
+    });
+    for (host, errors) in HOSTS.iter().zip([111, 222]) {
+        let right = of_host(&lines, host).filter(|port| is_right(port)).last();
+        let right = right.expect("waited for");
+        assert_eq!(right.lid.0, truth[&right.guid]);
+        assert_eq!(right.counter("port_rcv_errors"), Some(errors));
+    }
+    assert_eq!(events(&lines, "lid_change").len(), 2);
 }

@@ -241,7 +241,7 @@ fn assigned(net: &NetFile, nasty: &str) -> Assignments {
 
 /// Sweeps two slots and returns their lines. Each must be one line.
 fn swept(net: NetFile, sampler: &Sampler) -> Vec<String> {
-    let SweepPlan { devices, ports } = SweepPlan::new(sampler);
+    let SweepPlan { devices, ports, .. } = SweepPlan::new(sampler);
     let config = Config::default();
     let columns = Columns::new(&config.groups);
     let mut readings = vec![Reading::new(&columns); ports.len()];

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ibnet::discovery::{Discovered, discover};
-use ibnet::mad::directed::{CLASS_SUBN_DIRECTED_ROUTE, PERMISSIVE_LID, reply_to, route};
+use ibnet::mad::directed::{CLASS_SUBN_DIRECTED_ROUTE, PERMISSIVE_LID, Route, reply_to};
 use ibnet::mad::exchange::{Completion, Outcome, Target};
 use ibnet::mad::header::{Header, METHOD_GET};
 use ibnet::mad::pma::{Bits, data_mut};
@@ -42,7 +42,7 @@ impl Transport for Checked {
         assert!(
             [smp::NODE_INFO, smp::NODE_DESCRIPTION, smp::PORT_INFO].contains(&header.attribute)
         );
-        let route: Vec<_> = route(mad).expect("at most 63 hops").collect();
+        let route = Route::parse(mad).expect("at most 63 hops").ports().to_vec();
         self.routes.retain(|_, (_, until)| *until > now);
         assert!(
             self.routes.values().all(|(other, _)| *other != route),
@@ -109,7 +109,7 @@ fn simulated(text: &str, loss: f64, seed: u64) -> SimFabric {
     let options = Options {
         loss,
         seed,
-        ..Options::default()
+        ..crate::options()
     };
     SimFabric::with_traffic(fabric, options, Traffic::none())
 }
@@ -351,7 +351,7 @@ impl Transport for Endless {
         let header = Header::parse(mad);
         let mut reply = reply_to(mad);
         let data = data_mut(&mut reply);
-        let ports: Vec<_> = route(mad).expect("at most 63 hops").collect();
+        let ports = Route::parse(mad).expect("at most 63 hops").ports().to_vec();
         let number =
             |sum: u64, port: &PortNum| sum.wrapping_mul(0x100_0000_01b3) ^ u64::from(port.0);
         let guid = Guid(ports.iter().fold(0xcbf2_9ce4_8422_2325, number));

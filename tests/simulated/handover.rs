@@ -8,11 +8,10 @@ use std::thread;
 use std::time::Duration;
 
 use ibnet::assignments::Sampler;
-use ibnet::mad::transport::sim::{Options, SimFabric};
+use ibnet::mad::transport::sim::SimFabric;
 use ibnet::output::{Destination, Lines};
 use ibnet::partition::{PlanOptions, Request, assignments_of, hosts, plan_with, whole_fabric};
 use ibnet::sweep::driver::{Clock, Control, Driver, DriverSettings, Notice};
-use ibnet::sweep::engine::Config;
 use ibnet::sweep::plan::SweepPlan;
 use ibnet::sweep::virtual_sweep::{Pause, VirtualClock, VirtualTransport};
 use ibnet::topology::{Fabric, ports_report, synthetic};
@@ -57,7 +56,7 @@ fn driver(
 }
 
 fn settings() -> DriverSettings {
-    DriverSettings::simulated("here", INTERVAL, Config::default())
+    DriverSettings::simulated("here", INTERVAL, crate::config())
 }
 
 fn driver_of(
@@ -84,7 +83,7 @@ fn driver_of(
 }
 
 fn simulated() -> Arc<Mutex<SimFabric>> {
-    Arc::new(Mutex::new(SimFabric::new(fabric(), Options::default())))
+    Arc::new(Mutex::new(SimFabric::new(fabric(), crate::options())))
 }
 
 /// Returns the slots of the `sweep` records, each with the slots missed before it.

@@ -9,12 +9,11 @@ use std::time::Duration;
 use ibnet::mad::Mad;
 use ibnet::mad::exchange::{Completion, Target};
 use ibnet::mad::header::Header;
-use ibnet::mad::smp;
-use ibnet::mad::transport::sim::{Options, SimFabric};
+use ibnet::mad::transport::sim::SimFabric;
 use ibnet::mad::transport::{Locator, Transport, TransportError};
+use ibnet::mad::{pma, smp};
 use ibnet::output::Destination;
 use ibnet::sweep::driver::{Clock, Control, Driver, DriverSettings, OpenError, Opened};
-use ibnet::sweep::engine::Config;
 use ibnet::sweep::plan::SweepPlan;
 use ibnet::sweep::virtual_sweep::{VirtualClock, VirtualTransport};
 use ibnet::time::Instant;
@@ -93,7 +92,7 @@ struct Open {
 
 impl Hca {
     fn new() -> Arc<Self> {
-        let fabric = Arc::new(Mutex::new(SimFabric::new(fabric(), Options::default())));
+        let fabric = Arc::new(Mutex::new(SimFabric::new(fabric(), crate::options())));
         let clock = VirtualClock::default();
         clock.set_wall_offset(WALL);
         Arc::new(Self {
@@ -166,11 +165,11 @@ impl Transport for Open {
         // itself applies the timeout.
         assert!(state.tids.insert(header.tid.0), "TID {} twice", header.tid);
         assert!(
-            target.give_up == Config::default().grace || target.give_up >= Duration::from_secs(1),
+            target.give_up == crate::config().grace || target.give_up >= Duration::from_secs(1),
             "{target:?}"
         );
         let is_identity_check =
-            header.class == smp::CLASS_SUBN_LID_ROUTED && header.attribute == smp::NODE_INFO;
+            header.class != pma::CLASS_PERF_MGT && header.attribute == smp::NODE_INFO;
         state.identity_checks[self.number] += u32::from(is_identity_check);
         drop(state);
         self.transport.send(target, mad, now)
@@ -299,7 +298,7 @@ fn sweep(
         aligned: true,
         sweeps: Some(MAX),
         assignments_sha256: None,
-        engine: Config::default(),
+        engine: crate::config(),
     };
     let plan = plan();
     let ports = plan.ports.len();
@@ -499,37 +498,36 @@ fn unstable_device_is_opened_at_growing_intervals() {
 
 #[test]
 fn every_device_is_verified_after_a_reconnection_at_another_lid() {
-    let hca = Hca::new();
-    let opener = Arc::clone(&hca);
-    let devices = plan().devices.len() as u32;
-    let records = sweep(
-        &hca,
-        move || {
-            opener.state().lid = Some(Lid(77));
-            opener.reopen()
-        },
-        |records| {
-            if records.sweeps.len() == 2 {
-                hca.lose(Fault::Recv("umad_recv", Errno::IO), 0);
-            }
-            hca.state()
-                .identity_checks
-                .get(1)
-                .is_some_and(|checks| *checks >= devices)
-        },
-    );
-    let names = records.events.iter().map(|event| event.event.as_str());
-    let names: Vec<_> = names
-        .filter(|name| name.starts_with("umad") || *name == "local_change")
-        .collect();
-    assert_eq!(names, ["umad_lost", "umad_back", "local_change"]);
-    assert!(
-        records
-            .events
-            .iter()
-            .any(|event| event.event == "umad_back"
+    crate::on_both_fabrics(|| {
+        let hca = Hca::new();
+        let opener = Arc::clone(&hca);
+        let devices = plan().devices.len() as u32;
+        let records = sweep(
+            &hca,
+            move || {
+                opener.state().lid = Some(Lid(77));
+                opener.reopen()
+            },
+            |records| {
+                if records.sweeps.len() == 2 {
+                    hca.lose(Fault::Recv("umad_recv", Errno::IO), 0);
+                }
+                hca.state()
+                    .identity_checks
+                    .get(1)
+                    .is_some_and(|checks| *checks >= devices)
+            },
+        );
+        let names = records.events.iter().map(|event| event.event.as_str());
+        let names: Vec<_> = names
+            .filter(|name| name.starts_with("umad") || *name == "local_change")
+            .collect();
+        assert_eq!(names, ["umad_lost", "umad_back", "local_change"]);
+        assert!(
+            records.events.iter().any(|event| event.event == "umad_back"
                 && event.detail.contains("this host is at LID 77"))
-    );
+        );
+    });
 }
 
 #[test]

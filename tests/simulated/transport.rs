@@ -8,7 +8,7 @@ use ibnet::mad::header::Header;
 use ibnet::mad::transport::{Locator, Transport, TransportError};
 use ibnet::output::Destination;
 use ibnet::sweep::driver::{Clock, Control, Driver, DriverSettings};
-use ibnet::sweep::engine::{self, DevicePlan};
+use ibnet::sweep::engine::DevicePlan;
 use ibnet::sweep::plan::SweepPlan;
 use ibnet::sweep::port_record::PortIdentity;
 use ibnet::sweep::virtual_sweep::VirtualClock;
@@ -83,6 +83,7 @@ fn plan() -> SweepPlan {
     SweepPlan {
         devices: vec![device(1), device(2)],
         ports: vec![identity(1), identity(2)],
+        ..SweepPlan::default()
     }
 }
 
@@ -109,7 +110,7 @@ fn run_until_lost(left: u32) -> (TransportError, Vec<Line>) {
         // A limit in case the driver does not detect the loss.
         sweeps: Some(40),
         assignments_sha256: None,
-        engine: engine::Config::default(),
+        engine: crate::config(),
     };
     let driver = Driver::new(plan(), settings, transport, clock, outlet, 1);
     let lost = driver

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ibnet::mad::smp::PortInfo;
-use ibnet::mad::transport::sim::{Options, SimFabric, SimTransport};
+use ibnet::mad::transport::sim::{SimFabric, SimTransport};
 use ibnet::output::Destination;
 use ibnet::sweep::driver::{Control, Driver, DriverSettings, Opened, SystemClock};
 use ibnet::sweep::engine::Config;
@@ -43,7 +43,7 @@ fn sweep(
     // Without traps, the links are read again after an hour.
     let engine = Config {
         identity_every: Duration::from_secs(3600),
-        ..Config::default()
+        ..crate::config()
     };
     let settings = DriverSettings {
         sweeps: Some(SLOTS),
@@ -94,54 +94,56 @@ fn sweep(
 
 #[test]
 fn link_that_goes_down_is_known_in_the_next_slots() {
-    let sim = Arc::new(Mutex::new(SimFabric::new(fabric(), Options::default())));
-    let leaf = fabric()
-        .iter()
-        .find(|(_, device)| device.kind == NodeKind::Switch && device.name == "leaf01")
-        .unwrap()
-        .0;
-    let guid = fabric().device(leaf).guid;
-    let port = fabric().device(leaf).linked().next().unwrap().0.num;
-    let mut changed_in = None;
-    let on_slot = |slot, sim: &mut SimFabric| {
-        if changed_in.is_none() && sim.subscribed().len() == 2 {
-            sim.set_link(
-                leaf,
-                port,
-                PortInfo {
-                    state: PortInfo::DOWN,
-                    ..PortInfo::default()
-                },
-            );
-            changed_in = Some(slot);
-        }
-    };
-    let events = sweep(&sim, on_slot, |event| event.event == "link_down");
-    let of = |name: &str| {
-        events
+    crate::on_both_fabrics(|| {
+        let sim = Arc::new(Mutex::new(SimFabric::new(fabric(), crate::options())));
+        let leaf = fabric()
             .iter()
-            .find(|event| event.event == name)
-            .unwrap_or_else(|| panic!("no {name} in {events:?}"))
-    };
-    assert!(
-        of("traps").detail.contains("forwards traps 128 and 144"),
-        "{events:?}"
-    );
-    assert_eq!((of("trap").guid, of("trap").port), (Some(guid), None));
-    assert_eq!(
-        (of("link_down").guid, of("link_down").port),
-        (Some(guid), Some(port))
-    );
-    assert!(of("link_down").slot > changed_in.unwrap(), "{events:?}");
-    assert!(
-        sim.lock().unwrap().subscribed().is_empty(),
-        "the subscription is withdrawn at the end"
-    );
+            .find(|(_, device)| device.kind == NodeKind::Switch && device.name == "leaf01")
+            .unwrap()
+            .0;
+        let guid = fabric().device(leaf).guid;
+        let port = fabric().device(leaf).linked().next().unwrap().0.num;
+        let mut changed_in = None;
+        let on_slot = |slot, sim: &mut SimFabric| {
+            if changed_in.is_none() && sim.subscribed().len() == 2 {
+                sim.set_link(
+                    leaf,
+                    port,
+                    PortInfo {
+                        state: PortInfo::DOWN,
+                        ..PortInfo::default()
+                    },
+                );
+                changed_in = Some(slot);
+            }
+        };
+        let events = sweep(&sim, on_slot, |event| event.event == "link_down");
+        let of = |name: &str| {
+            events
+                .iter()
+                .find(|event| event.event == name)
+                .unwrap_or_else(|| panic!("no {name} in {events:?}"))
+        };
+        assert!(
+            of("traps").detail.contains("forwards traps 128 and 144"),
+            "{events:?}"
+        );
+        assert_eq!((of("trap").guid, of("trap").port), (Some(guid), None));
+        assert_eq!(
+            (of("link_down").guid, of("link_down").port),
+            (Some(guid), Some(port))
+        );
+        assert!(of("link_down").slot > changed_in.unwrap(), "{events:?}");
+        assert!(
+            sim.lock().unwrap().subscribed().is_empty(),
+            "the subscription is withdrawn at the end"
+        );
+    });
 }
 
 #[test]
 fn refusal_is_an_event_with_the_reason() {
-    let sim = Arc::new(Mutex::new(SimFabric::new(fabric(), Options::default())));
+    let sim = Arc::new(Mutex::new(SimFabric::new(fabric(), crate::options())));
     sim.lock().unwrap().refuse_subscriptions();
     let events = sweep(&sim, |_, _| {}, |event| event.event == "traps");
     let refusals: Vec<&Event> = events

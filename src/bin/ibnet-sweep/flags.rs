@@ -72,6 +72,9 @@ pub(super) struct Flags {
     /// P_Key [default: 0xffff]
     #[arg(long, value_name = "HEX")]
     pkey: Option<String>,
+    /// Way of SMPs: lid, directed (routes along the cables of the plan), or auto [default: auto]
+    #[arg(long, value_name = "WAY")]
+    smp: Option<String>,
     /// Destination of the records: a file (records are appended), a folder DIR/ (each sampler gets
     /// a file SAMPLER.jsonl), or - for standard output [default: -]
     #[arg(short, long, value_name = "FILE|DIR/|-")]
@@ -95,6 +98,7 @@ impl Flags {
             ("ca", self.ca.is_some()),
             ("sl", self.sl.is_some()),
             ("pkey", self.pkey.is_some()),
+            ("smp", self.smp.is_some()),
             ("output", self.output.is_some()),
         ];
         flags
@@ -124,6 +128,7 @@ impl Flags {
             (&mut self.grace, &before.grace),
             (&mut self.sl, &before.sl),
             (&mut self.pkey, &before.pkey),
+            (&mut self.smp, &before.smp),
             (&mut self.output, &before.output),
         ];
         let texts = texts
@@ -342,6 +347,7 @@ impl Flags {
             (&self.timeout, &mut raw.timeout),
             (&self.grace, &mut raw.grace),
             (&self.pkey, &mut raw.pkey),
+            (&self.smp, &mut raw.smp),
         ];
         for (flag, key) in texts {
             if let Some(flag) = flag {

@@ -31,7 +31,6 @@ use ibnet::mad::transport::umad::{self, UmadTransport};
 use ibnet::metrics::Metrics;
 use ibnet::output::{self, Destination};
 use ibnet::sweep::driver::{Driver, DriverSettings, Opened, SlotReport, SystemClock};
-use ibnet::sweep::plan::SweepPlan;
 
 use self::failure::Failure;
 use self::flags::{DEFAULT_CONFIG, Flags};
@@ -292,7 +291,7 @@ fn run(args: &Args) -> Result<(), Failure> {
         let prepare = move |config: &Config, share: &Share, settings| {
             let (ca, ca_port) = simulation::hca_name(&share.ca);
             let (plan, settings) = (
-                SweepPlan::new(&share.block),
+                share.plan(),
                 DriverSettings {
                     ca,
                     ca_port,
@@ -333,7 +332,7 @@ fn run(args: &Args) -> Result<(), Failure> {
             (settings.ca, settings.ca_port, settings.engine.pkey_index) =
                 (port.ca.clone(), port.port, pkey_index);
             settings.engine.pkey_table.clone_from(&port.pkeys);
-            let (plan, pkey) = (SweepPlan::new(&share.block), config.pkey);
+            let (plan, pkey) = (share.plan(), config.pkey);
             let traps = config.traps && !once;
             Ok(Box::new(move |outlet| {
                 let driver = Driver::new(

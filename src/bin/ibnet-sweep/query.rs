@@ -2,21 +2,26 @@
 //! `perfquery` or as a record.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ibnet::cli;
-use ibnet::config::{Ca, Config, ConfigError, Raw, Sl};
+use ibnet::config::{Ca, Config, ConfigError, Plan, Raw, Sl};
+use ibnet::discovery;
 use ibnet::mad::transport::Transport;
 use ibnet::mad::transport::sim::SimTransport;
 use ibnet::sweep::driver::{Address, DeviceClient, SystemClock};
 use ibnet::sweep::query::{self, PortQuery, QueryResult};
+use ibnet::sweep::routes::{Cables, Routes};
 use ibnet_record::types::{Lid, PortNum};
 
 use super::failure::Failure;
 use super::flags::Flags;
 use super::simulation;
+use super::watch::Reader;
 #[cfg(feature = "umad")]
 use super::workers;
+use super::workers::Work;
 
 /// Query one port once and print its counters in the format of perfquery
 #[derive(Debug, clap::Args)]
@@ -28,7 +33,8 @@ pub(super) struct Args {
     /// Port of the device; 0 is the management port of a switch
     #[arg(value_parser = port)]
     port: PortNum,
-    /// Configuration file: its keys ca, sl, pkey, groups and simulate are used
+    /// Configuration file: its keys ca, sl, pkey, groups, smp and simulate are used, and its plan
+    /// for directed routes
     #[arg(short, long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Counter groups in the order of the output, or all [default: extended,base,xmtdisc,rcverr]
@@ -104,6 +110,24 @@ fn timeout(text: &str) -> Result<Duration, &'static str> {
         .ok_or("a duration from 1ms to 60s, such as 500ms")
 }
 
+/// Net file of a query without a plan.
+const NO_PLAN: &str = "-";
+
+/// Returns the cables of the configured plan, for directed routes. Without a plan that can be read,
+/// SMPs go by LID.
+fn cables(config: &Config) -> Arc<Cables> {
+    let is_file = match &config.plan {
+        Plan::Assignments(_) => true,
+        Plan::Net(path) => path.as_os_str() != NO_PLAN && discovery::hca_of(path).is_none(),
+        Plan::Published(_) => false,
+    };
+    let work = is_file.then(|| Work::load(config, &mut Reader::default()));
+    let cables = work
+        .and_then(Result::ok)
+        .map(|work| Arc::clone(work.cables()));
+    cables.unwrap_or_default()
+}
+
 /// Interval from which the slot number of the record is computed: the default of a sweep.
 const INTERVAL_NS: u64 = 1_000_000_000;
 
@@ -169,10 +193,11 @@ impl Args {
         if let Some(sl) = &self.sl {
             raw.sl = Sl::Word(sl.clone());
         }
-        // A query needs no plan. The net file that is set here is never read.
-        raw.assignments.clear();
+        // A query needs no plan, except for directed routes. This net file is never read.
         raw.sampler.clear();
-        raw.net = "-".to_owned();
+        if raw.assignments.is_empty() && raw.net.is_empty() {
+            raw.net = NO_PLAN.to_owned();
+        }
         raw.check()
     }
 
@@ -199,7 +224,8 @@ impl Args {
         let path_sl = config.engine.path_sl;
         let sl = address.sl;
         let mut client =
-            DeviceClient::new(transport, SystemClock::start(), address, cli::random_seed());
+            DeviceClient::new(transport, SystemClock::start(), address, cli::random_seed())
+                .with_routes(config.engine.smp, Routes::new(cables(config)));
         if self.portinfo {
             let (lid, port) = (self.lid, self.port);
             let text = query::port_info(lid, port, &mut client).map_err(Failure::TransportLost)?;

@@ -37,7 +37,7 @@ pub(super) struct WorkerSetup {
 }
 
 /// Keys that may change while the sweep runs. Changes of all other keys need a restart.
-const CHANGEABLE: [&str; 19] = [
+const CHANGEABLE: [&str; 20] = [
     "assignments",
     "plan_server",
     "net",
@@ -47,6 +47,7 @@ const CHANGEABLE: [&str; 19] = [
     "force_groups",
     "clear",
     "identity",
+    "smp",
     "window",
     "peers",
     "links",
@@ -126,7 +127,7 @@ impl WorkerSetup {
     /// port.
     fn has_port_of(&self, other: &Self) -> bool {
         let of = |setup: &Self| {
-            let Share { block, ca } = setup.share.clone();
+            let Share { block, ca, .. } = setup.share.clone();
             (block.host, block.subnet, block.role, ca)
         };
         of(self) == of(other)
@@ -215,7 +216,7 @@ mod tests {
             port: None,
         };
         WorkerSetup {
-            share: Share { block, ca },
+            share: Share::new(block, ca, Arc::default()),
             settings,
             cpu: None,
             pkey: 0xffff,

@@ -8,7 +8,6 @@
 #[cfg(feature = "umad")]
 use std::io;
 use std::path::Path;
-#[cfg(feature = "umad")]
 use std::sync::Arc;
 #[cfg(feature = "umad")]
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,6 +22,8 @@ use ibnet::metrics::Peers;
 use ibnet::sweep::driver::DriverSettings;
 #[cfg(feature = "umad")]
 use ibnet::sweep::driver::{Changes, OpenError, Opened, Wake};
+use ibnet::sweep::plan::{SweepPlan, cables};
+use ibnet::sweep::routes::Cables;
 use ibnet::topology::{Fabric, NetFile, NetFileError, net_file};
 use ibnet_record::limits;
 use ibnet_record::types::{Guid, HcaName, PortNum, Printable};
@@ -39,6 +40,8 @@ pub(super) struct Work {
     sha256: Option<String>,
     /// Peers of the links, for the metrics.
     pub(super) peers: Peers,
+    /// Cables of all blocks, for directed routes.
+    cables: Arc<Cables>,
     /// The error if the plan does not contain this sampler. There are then no blocks.
     pub(super) absent: Option<AssignmentsError>,
     /// Start of the plan's first slot, in nanoseconds since 1970.
@@ -48,12 +51,39 @@ pub(super) struct Work {
 }
 
 /// The work of one worker.
-#[derive(Clone, PartialEq)]
+#[derive(Clone)]
 pub(super) struct Share {
     /// The devices and ports to query.
     pub(super) block: Sampler,
     /// The HCA port that sends.
     pub(super) ca: HcaName,
+    /// Cables of the whole plan.
+    cables: Arc<Cables>,
+}
+
+/// A worker goes on with a new plan that differs only in the work of other samplers. If a cable on
+/// one of its routes has moved, it takes another route.
+impl PartialEq for Share {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.block, &self.ca) == (&other.block, &other.ca)
+    }
+}
+
+impl Share {
+    /// Creates the work of one worker.
+    pub(super) fn new(block: Sampler, ca: HcaName, cables: Arc<Cables>) -> Self {
+        Self { block, ca, cables }
+    }
+
+    /// Returns the cables of the whole plan.
+    pub(super) fn cables(&self) -> &Arc<Cables> {
+        &self.cables
+    }
+
+    /// Returns the plan of the worker.
+    pub(super) fn plan(&self) -> SweepPlan {
+        SweepPlan::with_cables(&self.block, Arc::clone(&self.cables))
+    }
 }
 
 impl Work {
@@ -110,6 +140,7 @@ impl Work {
                 }
                 let peers = metrics::peers(std::slice::from_ref(&sampler));
                 Ok(Self {
+                    cables: Arc::new(cables(std::slice::from_ref(&sampler))),
                     blocks: vec![sampler],
                     sha256: None,
                     peers,
@@ -141,6 +172,7 @@ impl Work {
         check_subnets(&blocks, config)?;
         let (peers, at) = (metrics::peers(samplers), loaded.assignments.at);
         Ok(Self {
+            cables: Arc::new(cables(samplers)),
             blocks,
             sha256: Some(loaded.sha256),
             peers,
@@ -190,14 +222,16 @@ impl Work {
         self.sha256.as_deref()
     }
 
+    /// Returns the cables of the whole plan.
+    pub(super) fn cables(&self) -> &Arc<Cables> {
+        &self.cables
+    }
+
     /// Divides the work, in the order of blocks and HCA ports.
     ///
     /// The HCA ports of the configuration take precedence over those of the assignments file.
     pub(super) fn shares(&self, config: &Config) -> Vec<Share> {
-        let share = |block, ca: &HcaName| Share {
-            block,
-            ca: ca.clone(),
-        };
+        let share = |block, ca: &HcaName| Share::new(block, ca.clone(), Arc::clone(&self.cables));
         let of_block = |block: &Sampler| match &config.cas[..] {
             [] => vec![share(
                 block.clone(),

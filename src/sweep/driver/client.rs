@@ -11,13 +11,16 @@ use ibnet_record::types::{Lid, Tid};
 use rustix::io::Errno;
 
 use super::clock::{Clock, SystemClock, WallTime};
+use crate::mad::directed::{self, Route};
 use crate::mad::exchange::{Outcome, Target, index_of_pkey};
 use crate::mad::header::MadStatus;
 use crate::mad::pma::class_port_info::Redirect;
 use crate::mad::query::{BadReply, Query};
 use crate::mad::transport::{Transport, TransportError};
 use crate::mad::{MAD_LEN, Mad, pma};
+use crate::sweep::engine::SmpWay;
 use crate::sweep::query::{Client, NoAnswer, Response};
+use crate::sweep::routes::Routes;
 use crate::time::Instant;
 
 /// Address of a device, and how requests are sent to it.
@@ -42,6 +45,12 @@ pub const TRIES: u32 = 3;
 pub struct DeviceClient<T, C = SystemClock> {
     transport: T,
     address: Address,
+    /// Routes of SMPs, and the way that is configured.
+    routes: Option<(SmpWay, Routes)>,
+    /// Whether SMPs go by a route and not by LID.
+    is_by_route: bool,
+    /// Route to the device, if one is known.
+    route: Option<Route>,
     redirect: Option<Redirect>,
     next_tid: u32,
     clock: C,
@@ -64,6 +73,9 @@ impl<T: Transport, C: Clock> DeviceClient<T, C> {
         Self {
             transport,
             address,
+            routes: None,
+            is_by_route: false,
+            route: None,
             redirect: None,
             next_tid: seed as u32,
             wall: clock.read_wall(),
@@ -71,9 +83,50 @@ impl<T: Transport, C: Clock> DeviceClient<T, C> {
         }
     }
 
+    /// Sends SMPs in this way, along these routes. Without this call, they go by LID.
+    #[must_use]
+    pub fn with_routes(mut self, way: SmpWay, mut routes: Routes) -> Self {
+        let local = self.transport.locator()();
+        if let Some(local) = local {
+            routes.begin_at((local.gid.guid, local.port));
+        }
+        let has_smi = local.is_some_and(|local| local.has_smi);
+        self.is_by_route = way == SmpWay::Directed || way == SmpWay::Auto && has_smi;
+        self.routes = Some((way, routes));
+        self.turn_to(self.address.lid);
+        self
+    }
+
     /// Directs the next requests to the device at another LID.
     pub fn turn_to(&mut self, lid: Lid) {
         (self.address.lid, self.redirect) = (lid, None);
+        self.route = self.routes.as_mut().and_then(|(_, routes)| {
+            let (_, route) = routes.to(routes.guid_at(lid)?, 0)?;
+            Some(route)
+        });
+    }
+
+    /// Returns the route of SMPs to the device. `None` means that they go by LID, or that no route
+    /// is known.
+    pub fn route(&self) -> Option<Route> {
+        self.route.filter(|_| self.is_by_route)
+    }
+
+    /// Returns the request as it is sent: an SMP may take a route.
+    pub fn routed(&self, query: &Query) -> Query {
+        match (*query, self.route()) {
+            (Query::Smp(request), Some(route)) => {
+                Query::Directed(directed::Query { request, route })
+            }
+            (query, _) => query,
+        }
+    }
+
+    /// With [`SmpWay::Auto`], selects the other way of SMPs if there is one.
+    fn turn(&mut self) -> bool {
+        let can_turn = matches!(self.routes, Some((SmpWay::Auto, _))) && self.route.is_some();
+        self.is_by_route ^= can_turn;
+        can_turn
     }
 
     /// Sends the next requests with another service level.
@@ -103,7 +156,10 @@ impl<T: Transport, C: Clock> DeviceClient<T, C> {
         } = self.address;
         let general = Target::general(lid, sl, pkey_index, timeout);
         match (query, self.redirect) {
-            (Query::Smp(_) | Query::Directed(_), _) => Target::subnet_management(lid, timeout),
+            (Query::Smp(_), _) => Target::subnet_management(lid, timeout),
+            (Query::Directed(directed::Query { route, .. }), _) => {
+                Target::subnet_management(route.target(lid), timeout)
+            }
             (Query::Pma(_) | Query::Clear(_), Some(redirect)) => {
                 // Queue pair 0 in a redirection means queue pair 1.
                 let qp = if redirect.qp == 0 {
@@ -168,7 +224,8 @@ impl<T: Transport, C: Clock> DeviceClient<T, C> {
                     )));
                 }
             };
-            if slid != target.lid {
+            // A request by a route is not sent to the LID of the device.
+            if slid != target.lid && !matches!(query, Query::Directed(_)) {
                 continue;
             }
             let now = self.clock.now();
@@ -207,11 +264,19 @@ impl<T: Transport, C: Clock> Client for DeviceClient<T, C> {
             rtt_min: None,
             answer: Err(NoAnswer::Silent),
         };
-        let mut tries = 0;
-        while tries < TRIES {
+        let (mut tries, mut has_turned) = (0, false);
+        loop {
+            if tries == TRIES {
+                // The other way of an SMP is tried once; if it fails too, the first one stays.
+                let is_smp = matches!(query, Query::Smp(_));
+                if !is_smp || !self.turn() || std::mem::replace(&mut has_turned, true) {
+                    break;
+                }
+                tries = 0;
+            }
             tries += 1;
             response.mads += 1;
-            match self.send(query, &mut mad)? {
+            match self.send(&self.routed(query), &mut mad)? {
                 MadOutcome::Answered(at, rtt) => {
                     response.add_round_trip(rtt);
                     response.answer = Ok((at, *pma::data(&mad)));

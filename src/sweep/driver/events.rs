@@ -10,8 +10,9 @@ use super::reconnect::Reconnected;
 use super::{Clock, Control, Driver, DriverSettings, NAMED_IN_LOG, is_news};
 use crate::mad::smp::PortInfo;
 use crate::mad::transport::{Transport, TransportError};
-use crate::sweep::engine::{Event, Key, Peer};
+use crate::sweep::engine::{Event, Key, SmpWays};
 use crate::sweep::port_record::PortIdentity;
+use crate::sweep::routes::End;
 use crate::sweep::window::Change;
 
 impl<T: Transport, C: Clock> Driver<T, C> {
@@ -126,14 +127,14 @@ impl<T: Transport, C: Clock> Driver<T, C> {
 
     /// Reports the device at the other end of a cable. Its name is known only if this sampler's
     /// plan has the device.
-    fn report_peer(&mut self, slot: u64, port: usize, found: Peer) {
+    fn report_peer(&mut self, slot: u64, port: usize, found: End) {
         let PortIdentity {
             node,
             port: num,
             peer,
             ..
         } = &self.ports[port];
-        let named = |(guid, port): Peer, name: Option<&str>| {
+        let named = |(guid, port): End, name: Option<&str>| {
             let name = name
                 .map(|name| format!(" ({})", Printable(name)))
                 .unwrap_or_default();
@@ -253,6 +254,30 @@ impl<T: Transport, C: Clock> Driver<T, C> {
                 tracing::info!(node = %Printable(node), %guid, %lid, %group, "the device does not support this counter group");
             }),
             groups => tracing::info!(groups, "some devices do not support some counter groups; see the group_unsupported events"),
+        }
+    }
+
+    /// Logs the ways of SMPs, if they are not all by LID and have changed.
+    pub(super) fn report_smp_ways(&mut self) {
+        let ways = self.engine.smp_ways();
+        let before = std::mem::replace(&mut self.smp_ways, ways);
+        let SmpWays {
+            by_lid,
+            by_route,
+            unknown,
+        } = ways;
+        if unknown > before.unknown {
+            tracing::warn!(
+                devices = unknown,
+                "no cables of the plan lead from this HCA port to some devices, so they get no SMPs: they stay unverified, and their links are those of the plan; write the plan with ibnet-gen from a net file of the whole fabric"
+            );
+        }
+        if by_route != before.by_route {
+            tracing::info!(
+                by_route,
+                by_lid,
+                "devices answer SMPs by directed routes, not by LID"
+            );
         }
     }
 

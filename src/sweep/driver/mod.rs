@@ -43,8 +43,9 @@ use self::link_watch::LinkWatch;
 use self::reconnect::Reconnect;
 use self::traps::TrapWatch;
 use super::counter::{Columns, Reading};
-use super::engine::{self, Engine, Event};
+use super::engine::{self, Engine, Event, SmpWays};
 use super::plan::SweepPlan;
+use super::routes::Routes;
 use super::schedule::{Gap, Schedule, SlotStart, Verdict, nanos};
 use crate::mad::exchange::Local;
 use crate::mad::transport::{Transport, TransportError};
@@ -207,6 +208,8 @@ pub struct Driver<T, C = SystemClock> {
     missed_at: Option<Instant>,
     /// Time of the last slot that was too short.
     short_at: Option<Instant>,
+    /// The ways of SMPs that were logged.
+    smp_ways: SmpWays,
     traps: Option<TrapWatch>,
 }
 
@@ -227,6 +230,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         C: Send + 'static,
     {
         let mut engine = Engine::new(&plan.devices, settings.engine.clone(), seed);
+        engine.set_routes(Routes::new(plan.cables));
         if settings.engine.verify_peers {
             engine.verify_peers(
                 plan.ports
@@ -278,6 +282,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
             has_logged_send_errors: false,
             missed_at: None,
             short_at: None,
+            smp_ways: SmpWays::default(),
             traps: None,
             engine,
             transport: Reconnect::new(transport, clock.clone()),
@@ -366,6 +371,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
             self.write_ports(slot);
             self.report_reachability_if_known(slot);
             self.report_unsupported(slot);
+            self.report_smp_ways();
             self.report_send_errors(slot);
             self.report_short_slot(control);
             done += 1;
@@ -456,6 +462,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         .run_discovery(DISCOVERY);
         self.report_reachability_if_known(self.current_slot());
         self.report_unsupported(self.current_slot());
+        self.report_smp_ways();
         // Histograms of service times describe only slots, not the discovery.
         self.engine.reset_round_trips();
         let (devices, sl) = (self.engine.devices_without_path(), self.settings.engine.sl);

@@ -11,6 +11,18 @@ use crate::sweep::cadence::Cadence;
 use crate::sweep::clearing::Clearing;
 use crate::sweep::group_list::GroupList;
 
+/// The way of SMPs to the devices.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum SmpWay {
+    /// By LID, and by a directed route to a device that answers no SMP by LID.
+    #[default]
+    Auto,
+    /// By LID.
+    Lid,
+    /// By directed routes from the sending port.
+    Directed,
+}
+
 /// Settings of an engine.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Config {
@@ -40,6 +52,8 @@ pub struct Config {
     pub path_sl: bool,
     /// Time between two verifications of a device's identity and links.
     pub identity_every: Duration,
+    /// The way of SMPs to the devices.
+    pub smp: SmpWay,
     /// Whether the states of all ports of a switch are read in each slot, at most once a second,
     /// where the switch has SwitchPortStateTable.
     pub state_tables: bool,
@@ -70,6 +84,7 @@ impl Default for Config {
             sl: 0,
             path_sl: false,
             identity_every: Duration::from_secs(60),
+            smp: SmpWay::Auto,
             state_tables: false,
             verify_peers: false,
             managers_every: None,

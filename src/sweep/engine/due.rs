@@ -41,7 +41,8 @@ impl Engine {
     /// Returns whether PortInfo of a port is read before its counters, because its link was down
     /// and may be active again.
     pub(super) fn reads_link(&self, port: u32) -> bool {
-        self.is_down(port) && !self.no_smp_agent && self.ports[port as usize].slot.link_reads == 0
+        let port_state = &self.ports[port as usize];
+        self.is_down(port) && self.has_smps(port_state.device) && port_state.slot.link_reads == 0
     }
 
     /// Gives a port its final status without a query if none of its groups is due. Returns whether

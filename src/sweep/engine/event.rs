@@ -4,6 +4,7 @@ use ibnet_record::attributes::Group;
 use ibnet_record::types::{Guid, Lid};
 
 use super::{ManagerPort, SubnetManager};
+use crate::sweep::routes::End;
 use crate::sweep::window::Change;
 
 /// An event. A device is given by its index in the plan, a port by its index among the ports of
@@ -52,7 +53,7 @@ pub enum Event {
         /// The port.
         port: usize,
         /// Port at the other end of the cable: the planned one if the cable was moved back.
-        found: super::Peer,
+        found: End,
     },
     /// Another agent answers for a device's performance management.
     Redirected {

@@ -124,7 +124,7 @@ impl Engine {
                 self.report_unsupported(index, group);
             }
             Purpose::Clear { .. } => self.clear_failed(index, 1),
-            Purpose::Identity => self.identity_failed(index, now),
+            Purpose::Identity | Purpose::Lid => self.identity_failed(index, now),
             Purpose::StateTable { .. } => {
                 let next = self.next_verification(index, now);
                 self.devices[index as usize].state_table.fail(next);
@@ -147,11 +147,15 @@ impl Engine {
         };
         self.stats.mads_sent = self.stats.mads_sent.saturating_sub(1);
         match (transaction.query, error) {
-            (Query::Smp(_), SendError::NoAgent) => self.do_without_smp(),
+            (Query::Directed(_), SendError::NoAgent)
+                if matches!(transaction.purpose, Purpose::Peer { .. }) =>
+            {
+                self.do_without_peers();
+            }
+            (Query::Smp(_) | Query::Directed(_), SendError::NoAgent) => self.do_without_smp(),
             // A transport without an agent for subnet administration is valid; the engine then
             // queries no paths.
             (Query::Sa(_), SendError::NoAgent) => {}
-            (Query::Directed(_), SendError::NoAgent) => self.do_without_peers(),
             _ => self.stats.send_errors += 1,
         }
         if transaction.purpose == Purpose::Path {

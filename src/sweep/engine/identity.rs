@@ -9,7 +9,7 @@
 use std::time::Duration;
 
 use ibnet_record::Status;
-use ibnet_record::types::{Lid, NodeKind};
+use ibnet_record::types::{Guid, Lid, NodeKind};
 
 use super::groups::Learned;
 use super::state::{Device, Identity, IdentityCheck, NodeInfoFailure};
@@ -32,6 +32,7 @@ impl Engine {
     /// the function then returns true.
     pub fn set_local(&mut self, local: Local) -> bool {
         let before = std::mem::replace(&mut self.manager.local, local);
+        self.start_ways(local);
         let moved =
             before != Local::default() && (before.lid, before.sm_lid) != (local.lid, local.sm_lid);
         if moved {
@@ -147,6 +148,7 @@ impl Engine {
     /// Starts the checks of a device that are due when a slot or a discovery starts.
     pub(super) fn start_checks(&mut self, index: u32, now: Instant) {
         let next = self.next_verification(index, now);
+        let has_smps = self.has_smps(index);
         let device = &mut self.devices[index as usize];
         let was_silent = device.reachability.was_silent();
         if was_silent {
@@ -154,17 +156,15 @@ impl Engine {
             device.identity.withdraw();
         }
         let due = was_silent || device.identity.is_due(now);
-        if due && !self.no_smp_agent {
+        if due && has_smps {
             device.identity.query();
         }
-        if (device.identity.is_querying() || self.no_smp_agent && due)
-            && device.identity.has_not_failed()
-        {
+        if (device.identity.is_querying() || !has_smps && due) && device.identity.has_not_failed() {
             // This starts a new round of checks, in which failed requests of earlier rounds are
             // tried again.
             device.groups.retry_sampling();
         }
-        if due && self.no_smp_agent {
+        if due && !has_smps {
             device.identity.schedule(next);
         }
         let interval = if device.identity.is_wrong() {
@@ -188,18 +188,23 @@ impl Engine {
     pub(super) fn do_without_smp(&mut self) {
         self.no_smp_agent = true;
         for index in 0..self.devices.len() as u32 {
-            let IdentityCheck { identity, .. } = &mut self.devices[index as usize].identity;
-            let moved = *identity == Identity::Moved;
-            if moved {
-                *identity = Identity::Unverified(None);
-            }
-            let check = &mut self.devices[index as usize].identity;
-            if check.is_querying() {
-                check.schedule(Instant::ZERO);
-            }
-            if moved {
-                self.report_lid(index);
-            }
+            self.do_without_smps_to(index);
+        }
+    }
+
+    /// Continues without SMPs to a device.
+    pub(super) fn do_without_smps_to(&mut self, index: u32) {
+        let IdentityCheck { identity, .. } = &mut self.devices[index as usize].identity;
+        let moved = *identity == Identity::Moved;
+        if moved {
+            *identity = Identity::Unverified(None);
+        }
+        let check = &mut self.devices[index as usize].identity;
+        if check.is_querying() {
+            check.schedule(Instant::ZERO);
+        }
+        if moved {
+            self.report_lid(index);
         }
     }
 
@@ -213,23 +218,40 @@ impl Engine {
             return self.identity_failed(index, now);
         };
         let info = NodeInfo::parse(data);
+        let device = &mut self.devices[index as usize];
+        if info.port_guid == device.identity.expected {
+            if self.is_verified_by(index, info) {
+                self.verified(index, info, now);
+            }
+        } else if device.way.route().is_some() {
+            // The route leads to another device, which shows nothing about the LID.
+            self.way_failed(index, now);
+        } else {
+            self.found_other(index, info.port_guid, now);
+        }
+    }
+
+    /// Notes that the planned device answers at its LID.
+    pub(super) fn verified(&mut self, index: u32, info: NodeInfo, now: Instant) {
         let next = self.next_verification(index, now);
         let device = &mut self.devices[index as usize];
         let other_before = device.identity.found();
-        if info.port_guid == device.identity.expected {
-            device.identity.answered(Identity::Verified(info), next);
-            let next_links = if device.state_table.is_supported {
-                next + self.config.identity_every
-            } else {
-                next
-            };
-            device.links.start(now, next_links);
-            if !self.report_lid(index) && other_before.is_some() {
-                self.events.push_back(Event::RightDevice(index as usize));
-            }
-            return;
+        device.identity.answered(Identity::Verified(info), next);
+        let next_links = if device.state_table.is_supported {
+            next + self.config.identity_every
+        } else {
+            next
+        };
+        device.links.start(now, next_links);
+        if !self.report_lid(index) && other_before.is_some() {
+            self.events.push_back(Event::RightDevice(index as usize));
         }
-        let found = info.port_guid;
+    }
+
+    /// Notes that another device, with this GUID, is at the LID of a device.
+    pub(super) fn found_other(&mut self, index: u32, found: Guid, now: Instant) {
+        let device = &mut self.devices[index as usize];
+        let other_before = device.identity.found();
         // The known capabilities and the redirection may belong to the other device.
         device.discard_learned();
         let again = now + WRONG_DEVICE_INTERVAL;
@@ -269,10 +291,19 @@ impl Engine {
 
     /// Handles a NodeInfo query that was refused or not answered.
     pub(super) fn identity_failed(&mut self, index: u32, now: Instant) {
-        let next = self.next_verification(index, now);
-        if self.devices[index as usize].identity.fail(next) == NodeInfoFailure::Retry {
+        if self.devices[index as usize].identity.fail() == NodeInfoFailure::NotVerifiable {
+            self.way_failed(index, now);
+        }
+    }
+
+    /// Handles the failure of the way of SMPs to a device: tries the next one, or ends the
+    /// verification.
+    fn way_failed(&mut self, index: u32, now: Instant) {
+        if self.try_next_way(index) {
             return;
         }
+        let next = self.next_verification(index, now);
+        self.devices[index as usize].identity.give_up(next);
         if self.report_lid(index) {
             return;
         }

@@ -55,6 +55,7 @@
 //! | `replies` | evaluation of replies |
 //! | `failures` | requests without a reply |
 //! | `identity` | verification of the device that answers at a LID |
+//! | `smp_ways` | SMPs by LID or by directed routes |
 //! | `path_queries` | path records of the subnet manager |
 //! | `subnet_managers` | SMInfo of the subnet managers |
 //! | `state_tables` | states of all ports of a switch, with one SMP |
@@ -71,19 +72,20 @@ use std::time::Duration;
 use ibnet_record::Status;
 use ibnet_record::types::Tid;
 
-pub use self::config::{Config, DevicePlan};
+pub use self::config::{Config, DevicePlan, SmpWay};
 pub use self::event::{Event, Key};
 use self::groups::Groups;
 use self::last_reads::LastReads;
 use self::path_queries::{MANAGER_TIMEOUTS, MAX_UNANSWERED, Manager};
-pub use self::peers::Peer;
 use self::peers::Peers;
 use self::ready::Ready;
+pub use self::smp_ways::SmpWays;
 use self::state::{Device, PortProgress, PortState, SendError};
 pub use self::subnet_managers::{MANAGERS_EVERY, ManagerPort, SubnetManager};
 use self::subnet_managers::{MAX_MANAGERS, SubnetManagers};
 use super::blocked::{TickOf, WaitTick};
 use super::inflight::{Inflight, Purpose, Timeouts, Transaction};
+use super::routes::Routes;
 use super::sample::{Answer, Sample};
 use super::smp_limit::SmpLimit;
 use super::stats::{Durations, SlotStats};
@@ -108,6 +110,7 @@ mod peers;
 mod ready;
 mod replies;
 mod slot;
+mod smp_ways;
 mod state;
 mod state_tables;
 mod subnet_managers;
@@ -143,6 +146,8 @@ pub struct Engine {
     manager: Manager,
     peers: Peers,
     subnet_managers: SubnetManagers,
+    /// Directed routes to the devices, if the cables are known.
+    routes: Option<Routes>,
     window: Window,
     pace: Pace,
     /// Whether the transport has no agent for subnet management.
@@ -193,7 +198,7 @@ impl Engine {
                     .map(|num| PortState::new(index as u32, *num)),
             );
             devices.push(Device::new(
-                device,
+                (device, config.smp),
                 first..ports.len() as u32,
                 groups.of_kind(device.kind),
             ));
@@ -234,6 +239,7 @@ impl Engine {
             manager: Manager::new(devices.len()),
             peers: Peers::default(),
             subnet_managers: SubnetManagers::default(),
+            routes: None,
             window: Window::new(config.window),
             pace: Pace::new(config.max_mads_per_second),
             no_smp_agent: false,
@@ -538,6 +544,10 @@ impl Engine {
         now: Instant,
         mad: &mut Mad,
     ) -> (Target, Tid) {
+        let query = match query {
+            Query::Smp(request) => self.devices[index as usize].way.query(request),
+            other => other,
+        };
         let target = self.target(index, &query);
         let transaction = Transaction {
             device: index,

@@ -251,8 +251,8 @@ impl Engine {
                 device.identity.identity = Identity::Moved;
                 device.identity.query();
                 self.withhold(index, now);
-                if self.no_smp_agent {
-                    self.do_without_smp();
+                if !self.has_smps(index) {
+                    self.do_without_smps_to(index);
                 }
                 self.resume(index);
             } else if let Identity::Wrong {

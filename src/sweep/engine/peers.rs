@@ -14,17 +14,18 @@
 
 use std::collections::VecDeque;
 
-use ibnet_record::types::{Guid, NodeKind, PortNum, Tid};
+use ibnet_record::types::{NodeKind, PortNum, Tid};
 
 use super::{Engine, Event, Phase};
 use crate::mad::Mad;
-use crate::mad::directed;
+use crate::mad::directed::{self, Route};
 use crate::mad::exchange::Target;
 use crate::mad::header::MadStatus;
 use crate::mad::pma::Data;
 use crate::mad::query::Query;
 use crate::mad::smp::{self, NodeInfo, PortInfo};
 use crate::sweep::inflight::{Purpose, Transaction};
+use crate::sweep::routes::End as Peer;
 use crate::time::Instant;
 
 /// Max number of requests in a slot.
@@ -38,9 +39,6 @@ const MAX_FAILED: u32 = 3;
 
 /// A peer that does not answer is queried once in this number of rounds.
 const RARELY: u32 = 10;
-
-/// A port of a device: its GUID and its number.
-pub type Peer = (Guid, PortNum);
 
 /// The verification of the peers.
 #[derive(Debug, Default)]
@@ -155,14 +153,18 @@ impl Engine {
             if !device.identity.is_verified() || device.reachability.was_silent() {
                 continue;
             }
-            let query = Query::Directed(directed::Query {
-                request: smp::Query {
-                    attribute: smp::NODE_INFO,
-                    port: PortNum(0),
-                },
-                source: self.manager.local.lid,
-                port: num,
-            });
+            let to_switch = match device.way.route() {
+                Some(route) => route,
+                None => Route::behind_lid(self.manager.local.lid),
+            };
+            let Some(route) = to_switch.then(num) else {
+                continue;
+            };
+            let request = smp::Query {
+                attribute: smp::NODE_INFO,
+                port: PortNum(0),
+            };
+            let query = Query::Directed(directed::Query { request, route });
             self.peers.sent_in_slot += 1;
             self.peers.in_flight += 1;
             return Some(self.send(index, query, Purpose::Peer { port }, now, mad));

@@ -10,7 +10,7 @@ use super::{Engine, Event, Key};
 use crate::mad::Mad;
 use crate::mad::header::MadStatus;
 use crate::mad::pma::{self, Capabilities, Data, Sampling};
-use crate::mad::query::BadReply;
+use crate::mad::query::{BadReply, Query};
 use crate::mad::sa::PathRecord;
 use crate::sweep::inflight::{PastTid, Purpose, Transaction};
 use crate::sweep::sample::Answer;
@@ -34,9 +34,9 @@ impl Engine {
             }
             return;
         };
-        // The peer of a port has another LID than the switch that forwards the request.
-        let is_from_peer = matches!(transaction.purpose, Purpose::Peer { .. });
-        if slid != transaction.lid && !is_from_peer {
+        // A request by a directed route is not sent to the LID of the device at its end.
+        let is_by_route = matches!(transaction.query, Query::Directed(_));
+        if slid != transaction.lid && !is_by_route {
             self.stats.rejected.foreign += 1;
             return;
         }
@@ -129,6 +129,7 @@ impl Engine {
             Purpose::Sampling => self.take_sampling(index, data),
             Purpose::Probe { group } => self.take_probe(index, group, data),
             Purpose::Identity => self.take_identity(index, data, now),
+            Purpose::Lid => self.take_lid(index, data, now),
             Purpose::SwitchMask => self.take_switch_mask(index, data),
             Purpose::Link { port } => self.take_link(port, data, now),
             Purpose::StateTable { block } => self.take_state_table(index, block, data, now),

@@ -18,6 +18,7 @@ use ibnet_record::types::{Guid, Lid, NodeKind, PortNum, Tid};
 
 use super::{Engine, Event, Phase};
 use crate::mad::Mad;
+use crate::mad::directed;
 use crate::mad::exchange::Target;
 use crate::mad::header::MadStatus;
 use crate::mad::pma::Data;
@@ -272,14 +273,25 @@ impl Engine {
         now: Instant,
         mad: &mut Mad,
     ) -> Option<(Target, Tid)> {
-        let index = self.next_manager(now)?;
+        let (index, query) = loop {
+            let index = self.next_manager(now)?;
+            let request = smp::Query {
+                attribute: SM_INFO,
+                port: PortNum(0),
+            };
+            if let Some(query) = self.query_at(self.subnet_managers.entries[index].lid, request) {
+                break (index, query);
+            }
+            self.manager_not_asked(index as u32);
+            self.finish_if_settled(now);
+        };
         let entry = &mut self.subnet_managers.entries[index];
         entry.progress = QueryProgress::Sent;
-        let (lid, device) = (entry.lid, index as u32);
-        let query = Query::Smp(smp::Query {
-            attribute: SM_INFO,
-            port: PortNum(0),
-        });
+        let device = index as u32;
+        let lid = match query {
+            Query::Directed(directed::Query { route, .. }) => route.target(entry.lid),
+            _ => entry.lid,
+        };
         self.pace.sent(now);
         self.stats.mads_sent += 1;
         let transaction = Transaction {

@@ -14,6 +14,7 @@ use ibnet_record::types::{NodeKind, PortNum};
 
 use super::groups::Learned;
 use super::{Engine, Phase};
+use crate::mad::directed;
 use crate::mad::exchange::Target;
 use crate::mad::pma::{self, CLASS_PORT_INFO, Capabilities};
 use crate::mad::query::Query;
@@ -69,8 +70,9 @@ impl Engine {
             config.grace,
         );
         match (query, path.redirect) {
-            (Query::Smp(_) | Query::Directed(_), _) => {
-                Target::subnet_management(path.lid, config.grace)
+            (Query::Smp(_), _) => Target::subnet_management(path.lid, config.grace),
+            (Query::Directed(directed::Query { route, .. }), _) => {
+                Target::subnet_management(route.target(path.lid), config.grace)
             }
             (Query::Pma(_) | Query::Clear(_), Some(redirect)) => {
                 // Queue pair 0 in a redirection means queue pair 1.
@@ -196,11 +198,13 @@ impl Engine {
     pub(super) fn next_is_smp(&self, index: u32) -> bool {
         let device = &self.devices[index as usize];
         let (step, links) = (device.progress.step, LINKS + 2 * device.ports.len() as u32);
-        if device.progress.repeat.is_none() && device.has_state_requests() {
+        if let Some((_, purpose)) = device.progress.repeat {
+            return purpose == Purpose::Lid;
+        }
+        if device.has_state_requests() {
             return true;
         }
-        let is_checking =
-            device.progress.passes > 0 && device.progress.repeat.is_none() && !self.no_smp_agent;
+        let is_checking = device.progress.passes > 0 && self.has_smps(index);
         let counters_first =
             matches!(self.phase, Phase::Slot { .. }) && device.current_port().is_some();
         is_checking
@@ -237,6 +241,7 @@ impl Engine {
 
     fn check(&mut self, index: u32, step: u32) -> Option<(Query, Purpose)> {
         let in_discovery = matches!(self.phase, Phase::Discovery { .. });
+        let has_smps = self.has_smps(index);
         let device = &mut self.devices[index as usize];
         // If another device answers at the LID, only the identity is queried. The same applies
         // after a slot without any answer, until the device answers, because another device may
@@ -246,7 +251,7 @@ impl Engine {
             && !device.reachability.has_answered()
             && !in_discovery;
         if step != IDENTITY && (is_wrong || was_silent)
-            || self.no_smp_agent && matches!(step, IDENTITY | SWITCH_MASK)
+            || !has_smps && matches!(step, IDENTITY | SWITCH_MASK)
         {
             return None;
         }

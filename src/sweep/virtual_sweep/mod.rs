@@ -7,11 +7,12 @@
 //! [`VirtualSweep`] runs slots without records. A [`Driver`](super::driver::Driver) with a
 //! [`VirtualClock`] and a [`VirtualTransport`] also writes records.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::driver::{Clock, EngineLoop, Parts};
 use super::engine::{Config, DevicePlan, Engine, Event};
+use super::routes::{Cables, Routes};
 use crate::mad::exchange::Local;
 use crate::mad::transport::sim::SimFabric;
 use crate::mad::transport::sim::faults::Faults;
@@ -56,6 +57,19 @@ pub fn all_linked_ports(fabric: &Fabric) -> Vec<DevicePlan> {
         .collect()
 }
 
+/// Returns the cables of a fabric.
+fn cables(fabric: &Fabric) -> Cables {
+    let devices = fabric.devices().iter();
+    let cables = devices.clone().flat_map(|device| {
+        let linked = device.linked();
+        linked.map(|(port, peer)| ((device.guid, port.num), (peer.guid, peer.port)))
+    });
+    Cables::new(
+        devices.map(|device| (device.guid, device.lid, device.kind)),
+        cables,
+    )
+}
+
 impl VirtualSweep {
     /// Creates a sampler of these devices at time zero.
     pub fn new(
@@ -65,9 +79,16 @@ impl VirtualSweep {
         seed: u64,
     ) -> Self {
         let clock = VirtualClock::default();
+        let cables = cables(
+            fabric
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .fabric(),
+        );
         let transport = VirtualTransport::new(fabric, clock.clone(), seed);
         let local = transport.local();
         let mut sweep = Self::with_transport(transport, clock, plan, config, seed);
+        sweep.engine.set_routes(Routes::new(Arc::new(cables)));
         sweep.engine.set_local(local);
         sweep
     }

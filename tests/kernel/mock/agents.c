@@ -365,8 +365,10 @@ bool answer(struct mock_hca *hca, u16 dlid, struct packet *packet)
 {
 	const struct mock_node *node = fabric_by_lid(dlid);
 	u8 *mad = packet->mad, in_port;
-	bool by_lid, clear = clears(mad);
+	bool by_lid, clear = clears(mad), is_smp = packet->class == CLASS_SMP;
 
+	if (planarized && is_smp != (hca->index == 1))
+		return false;
 	if (mad[1] == IB_MGMT_CLASS_SUBN_ADM)
 		return dlid == sm_lid && node && node->manages && administer(hca, packet);
 	statistics.vendor_sets += mad[1] == MGMT_CLASS_VENDOR && mad[3] != METHOD_GET;
@@ -380,13 +382,15 @@ bool answer(struct mock_hca *hca, u16 dlid, struct packet *packet)
 		perform(node, dlid, clear, mad);
 		return true;
 	case IB_MGMT_CLASS_SUBN_LID_ROUTED:
-		if (!node)
+		if (!node || planarized)
 			return false;
 		manage(node, node->type == TYPE_SWITCH ? 0 : 1, mad);
 		return true;
 	case IB_MGMT_CLASS_SUBN_DIRECTED_ROUTE:
 		by_lid = get_unaligned_be16(mad + 32) != PERMISSIVE;
 		statistics.directed += by_lid;
+		if (planarized && by_lid)
+			return false;
 		node = route(hca, dlid, mad, &in_port);
 		if (!node || (faults.classes & (1 << CLASS_SMP) && hits(faults.drop, node->lid)))
 			return false;

@@ -39,6 +39,11 @@ struct mock_hca {
 	bool up;		/* whether the port is active */
 };
 
+/*
+ * Whether a port has two devices with the same port GUID, as in planarized fabrics (XDR): HCA 0 for
+ * general management, and HCA 1, the SMI device, for subnet management. Not seen on hardware.
+ */
+extern bool planarized;
 extern u16 sm_lid;
 extern u16 pkey_table[PKEYS];
 

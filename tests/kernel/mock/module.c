@@ -11,6 +11,10 @@ static uint hcas = 1;
 module_param(hcas, uint, 0444);
 MODULE_PARM_DESC(hcas, "number of HCAs: 1 or 2");
 
+bool planarized;
+module_param(planarized, bool, 0444);
+MODULE_PARM_DESC(planarized, "the second HCA is the SMI device of the first one; SMPs by LID are not answered");
+
 static unsigned long long plugged_ns;
 module_param(plugged_ns, ullong, 0444);
 MODULE_PARM_DESC(plugged_ns, "time at which the last HCA appeared, in nanoseconds since 1970");
@@ -27,7 +31,8 @@ static DEFINE_MUTEX(plug_lock);
 
 static int plug(int index, const char *name)
 {
-	struct mock_node *node = fabric_node(fabric_own_node(index));
+	u16 own = fabric_own_node(planarized ? 0 : index);
+	struct mock_node *node = fabric_node(own);
 	struct mock_hca *hca;
 	int error;
 
@@ -37,7 +42,7 @@ static int plug(int index, const char *name)
 	if (!hca)
 		return -ENOMEM;
 	hca->index = index;
-	hca->node = fabric_own_node(index);
+	hca->node = own;
 	hca->up = true;
 	hca->ib.node_type = RDMA_NODE_IB_CA;
 	hca->ib.node_guid = cpu_to_be64(node->guid);
@@ -242,7 +247,7 @@ MODULE_PARM_DESC(command, "plug HCA [NAME], unplug HCA, up HCA, down HCA, lid FR
 
 static int __init start(void)
 {
-	int error = hcas >= 1 && hcas <= MAX_HCAS ? fabric_build(hcas) : -EINVAL;
+	int error = hcas >= 1 && hcas + planarized <= MAX_HCAS ? fabric_build(hcas) : -EINVAL;
 	uint i;
 
 	if (!error)
@@ -250,6 +255,8 @@ static int __init start(void)
 	wire_start();
 	for (i = 0; i < hcas && !error; i++)
 		error = plug(i, "mock%d");
+	if (planarized && !error)
+		error = plug(1, "smi%d");
 	if (error)
 		fabric_free();
 	return error;

@@ -56,6 +56,7 @@ static int query_port(struct ib_device *ib, u32 port, struct ib_port_attr *attr)
 	attr->phys_state = hca->up ? IB_PORT_PHYS_STATE_LINK_UP : IB_PORT_PHYS_STATE_POLLING;
 	attr->max_mtu = IB_MTU_4096;
 	attr->active_mtu = IB_MTU_4096;
+	attr->port_cap_flags = planarized && !hca->index ? IB_PORT_SM_DISABLED : 0;
 	attr->gid_tbl_len = 1;
 	attr->pkey_tbl_len = PKEYS;
 	attr->max_msg_sz = 4096;
@@ -72,6 +73,9 @@ static int get_port_immutable(struct ib_device *ib, u32 port, struct ib_port_imm
 	immutable->gid_tbl_len = 1;
 	immutable->pkey_tbl_len = PKEYS;
 	immutable->core_cap_flags = RDMA_CORE_PORT_IBA_IB;
+	/* Linux 6.1 opens no device without general management, so the SMI device has it, but no answer. */
+	if (planarized && !to_hca(ib)->index)
+		immutable->core_cap_flags &= ~RDMA_CORE_CAP_IB_SMI;
 	immutable->max_mad_size = IB_MGMT_MAD_SIZE;
 	return 0;
 }

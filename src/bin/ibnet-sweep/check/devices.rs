@@ -9,7 +9,7 @@ use ibnet::mad::smp::{self, NodeInfo};
 use ibnet::mad::transport::{Transport, TransportError};
 use ibnet::sweep::driver::DeviceClient;
 use ibnet::sweep::query::{Client, NoAnswer};
-use ibnet_record::types::{Guid, PortNum};
+use ibnet_record::types::{Guid, Lid, PortNum};
 
 use super::report::{Report, Verdict};
 use crate::failure::Failure;
@@ -24,6 +24,8 @@ enum Found {
     Good,
     /// Performance management answers, but the device does not answer NodeInfo.
     NoNodeInfo,
+    /// The device itself says that it has another LID.
+    Moved(Lid),
     /// Another device answers, with this GUID and name.
     Other(Guid, String),
     /// The device has fewer ports (this number) than are assigned.
@@ -64,6 +66,7 @@ impl Found {
     fn fault(&self) -> Option<(usize, String)> {
         match self {
             Self::Good => None,
+            Self::Moved(lid) => Some((0, format!("has LID {lid} now"))),
             Self::Other(guid, name) => Some((
                 0,
                 format!("another device answers at this LID: {guid} `{name}`"),
@@ -97,7 +100,7 @@ impl Report {
         let devices = &share.block.devices;
         let bar = Progress::new(devices.len() as u64, "devices");
         let mut faults: [Vec<(&AssignedDevice, String)>; FAULTS.len()] = Default::default();
-        let mut good = Vec::new();
+        let (mut good, mut ways) = (Vec::new(), [0; 2]);
         for device in devices {
             match query(&mut client, device)
                 .map_err(Failure::TransportLost)?
@@ -106,9 +109,13 @@ impl Report {
                 Some((kind, description)) => faults[kind].push((device, description)),
                 None => good.push(device),
             }
+            ways[usize::from(client.route().is_some())] += 1;
             bar.advance();
         }
         bar.finish();
+        let [by_lid, by_route] = ways;
+        let found = format!("{by_lid} devices are asked by LID, {by_route} by a directed route");
+        self.line(Verdict::Ok, "SMPs", &found, None)?;
         let name = |device: &AssignedDevice| {
             format!("{} (LID {}, {})", device.name, device.lid, device.guid)
         };
@@ -173,6 +180,21 @@ fn query<T: Transport>(
         .request(&subnet(smp::NODE_INFO))?
         .answer
         .map(|(_, data)| NodeInfo::parse(&data));
+    // By a route, the device itself says its LID.
+    if let (Ok(info), Some(_)) = (info, client.route())
+        && info.port_guid == device.guid
+    {
+        let query = Query::Smp(smp::Query {
+            attribute: smp::PORT_INFO,
+            port: info.base_port(),
+        });
+        if let Ok((_, data)) = client.request(&query)?.answer
+            && let lid = smp::base_lid(&data)
+            && lid != device.lid
+        {
+            return Ok(Found::Moved(lid));
+        }
+    }
     if let Ok(info) = info
         && info.port_guid != device.guid
     {

@@ -40,6 +40,11 @@ impl Report {
             &format!("active, LID {}", port.lid),
             None,
         )?;
+        if !port.smi.is_empty() {
+            let (ca, num) = port.of_smps();
+            let found = format!("{ca}:{num}, the device of the same port for SMPs");
+            self.line(Verdict::Ok, "SMI", &found, None)?;
+        }
         let transport = self.step("permissions", UmadTransport::open(&port), |_| {
             format!("{port} can be opened")
         })?;
@@ -162,6 +167,7 @@ mod tests {
             state: 4,
             link_layer: "InfiniBand".to_owned(),
             pkeys: pkeys.to_vec(),
+            ..HcaPort::default()
         };
         let found = |pkeys: &[u16], pkey| {
             membership(&port(pkeys), pkey).map(|membership| {

@@ -5,12 +5,14 @@
 //! and failures are followed by a remedy.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ibnet::cli;
 use ibnet::config::{Config, Plan as Source};
 use ibnet::mad::transport::sim::SimTransport;
 use ibnet::sweep::driver::{Address, DeviceClient, SystemClock};
+use ibnet::sweep::routes::Routes;
 use ibnet_record::types::Lid;
 
 use self::report::{Report, Verdict};
@@ -124,6 +126,8 @@ pub(super) fn run(args: &Args) -> Result<u8, Failure> {
                 address(&config, 0, Vec::new()),
                 cli::random_seed(),
             );
+            let client =
+                client.with_routes(config.engine.smp, Routes::new(Arc::clone(share.cables())));
             report.devices(share, client, args.verbose)?;
         }
         return report.end();
@@ -149,6 +153,8 @@ pub(super) fn run(args: &Args) -> Result<u8, Failure> {
                         address(&config, pkey_index, pkey_table),
                         cli::random_seed(),
                     );
+                    let client = client
+                        .with_routes(config.engine.smp, Routes::new(Arc::clone(share.cables())));
                     report.devices(share, client, args.verbose)?;
                 }
                 (None, Some(share)) => {

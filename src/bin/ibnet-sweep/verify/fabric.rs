@@ -1,9 +1,11 @@
 //! The devices that may be verified, and the substitutes of their names in a report.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use ibnet::assignments::{AssignedDevice, Sampler};
 use ibnet::config::Config;
+use ibnet::sweep::routes::Cables;
 use ibnet::topology::anonymise::StandIns;
 use ibnet::verify::device::Subject;
 use ibnet::verify::report::Identity;
@@ -21,6 +23,8 @@ pub(super) struct Fabric {
     pub(super) ca: HcaName,
     /// Number of devices of other HCA ports of the plan, which are not verified.
     pub(super) elsewhere: usize,
+    /// Cables of the plan, for directed routes.
+    pub(super) cables: Arc<Cables>,
     /// Name of the first sampler, which the sweep of a slot needs.
     host: String,
     stand_ins: StandIns,
@@ -55,6 +59,7 @@ impl Fabric {
             .first()
             .map(|share| share.block.host.clone())
             .unwrap_or_default();
+        let cables = shares.first().map(|share| Arc::clone(share.cables()));
         // The assignments file does not contain the kind of a peer. HCAs and switches have
         // separate substitutes, and only those of the devices are needed.
         let stand_ins = StandIns::new(
@@ -66,6 +71,7 @@ impl Fabric {
             devices,
             ca,
             elsewhere,
+            cables: cables.unwrap_or_default(),
             host,
             stand_ins,
         })

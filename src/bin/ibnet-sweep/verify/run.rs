@@ -1,6 +1,7 @@
 //! The steps of a verification, on a real or a simulated fabric.
 
 use std::fs;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ibnet::assignments::AssignedDevice;
@@ -15,6 +16,7 @@ use ibnet::mad::transport::Transport;
 use ibnet::mad::transport::sim::SimTransport;
 use ibnet::mad::transport::umad::UmadTransport;
 use ibnet::sweep::driver::{Address, DeviceClient, SystemClock};
+use ibnet::sweep::routes::Routes;
 use ibnet::verify::device::{MADS_PER_DEVICE, Verifier};
 use ibnet::verify::models::{self, Model};
 use ibnet::verify::reference::{Libibmad, Reference, SecondClient, Shared};
@@ -51,8 +53,14 @@ const LIBIBMAD: &str = "libibmad";
 const SECOND_CLIENT: &str = "a second client of ibnet, decoded by libibmad";
 
 /// Creates a client that starts with a random TID.
-fn client<T: Transport>(transport: T, address: Address) -> DeviceClient<T, SystemClock> {
+fn client<T: Transport>(
+    transport: T,
+    address: Address,
+    (config, fabric): (&Config, &Fabric),
+) -> DeviceClient<T, SystemClock> {
+    let routes = Routes::new(Arc::clone(&fabric.cables));
     DeviceClient::new(transport, SystemClock::start(), address, cli::random_seed())
+        .with_routes(config.engine.smp, routes)
 }
 
 /// Runs all steps. On a real fabric, ibnet is also compared with the programs of rdma-core.
@@ -71,8 +79,13 @@ pub(super) fn run(config: &Config, fabric: &Fabric, steps: &mut Steps) -> Result
         steps.document.reference = SECOND_CLIENT;
         let local = SimTransport::new(simulated.clone()).locator()();
         let manager = local.map_or(Lid(0), |local| local.sm_lid);
-        let [ours, theirs] =
-            [(); 2].map(|()| client(SimTransport::new(simulated.clone()), address(0, Vec::new())));
+        let [ours, theirs] = [(); 2].map(|()| {
+            client(
+                SimTransport::new(simulated.clone()),
+                address(0, Vec::new()),
+                (config, fabric),
+            )
+        });
         verify(
             Verifier::new(ours, SecondClient::new(theirs, manager), local, sl),
             config,
@@ -99,7 +112,11 @@ pub(super) fn run(config: &Config, fabric: &Fabric, steps: &mut Steps) -> Result
     let verified = if transport.is_of_kernel() {
         steps.document.reference = LIBIBMAD;
         let reference = Libibmad::new(LibibmadClient::open(&port, sl, pkey_index, TIMEOUT)?);
-        let ours = client(transport, address(pkey_index, port.pkeys.clone()));
+        let ours = client(
+            transport,
+            address(pkey_index, port.pkeys.clone()),
+            (config, fabric),
+        );
         verify(
             Verifier::new(ours, reference, local, sl),
             config,
@@ -115,8 +132,13 @@ pub(super) fn run(config: &Config, fabric: &Fabric, steps: &mut Steps) -> Result
             "ibsim cannot serve libibmad beside ibnet in one process: libibmad decodes, but queries nothing",
         )?;
         let [ours, theirs] = Shared::pair(transport);
-        let [ours, theirs] = [ours, theirs]
-            .map(|transport| client(transport, address(pkey_index, port.pkeys.clone())));
+        let [ours, theirs] = [ours, theirs].map(|transport| {
+            client(
+                transport,
+                address(pkey_index, port.pkeys.clone()),
+                (config, fabric),
+            )
+        });
         // ibsim replaces the kernel and reports timeouts at once, so they are not measured.
         verify(
             Verifier::new(ours, SecondClient::new(theirs, port.sm_lid), local, sl),

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Output;
+use std::sync::Arc;
 
 use ibnet::cli;
 use ibnet::config::Config;
@@ -180,7 +181,7 @@ fn sweep(
     let outlet = Streams::none()?.outlet(&block.host)?;
     let transport = UmadTransport::open(port)?;
     let driver = Driver::new(
-        SweepPlan::new(&block),
+        SweepPlan::with_cables(&block, Arc::clone(&fabric.cables)),
         settings,
         transport,
         SystemClock::start(),

@@ -144,6 +144,8 @@ fn local(fabric: &Mutex<SimFabric>, device: Option<DeviceId>) -> Local {
         sm_lid: fabric.lid(manager),
         sm_sl: 0,
         gid,
+        port: management::first_port(&fabric, id),
+        has_smi: false,
         is_down: fabric.sender_down,
     }
 }

@@ -6,7 +6,7 @@ use std::iter;
 use ibnet_record::types::{LinkRate, NodeKind, PortNum};
 
 use super::SimFabric;
-use crate::mad::directed;
+use crate::mad::directed::{self, Route};
 use crate::mad::header::{Header, METHOD_GET, METHOD_GET_RESP, MadStatus};
 use crate::mad::inform::InformInfo;
 use crate::mad::pma::{Bits, data, data_mut};
@@ -101,9 +101,10 @@ pub(super) fn end_of_route(
     first: DeviceId,
     request: &Mad,
 ) -> Option<(DeviceId, PortNum)> {
-    let mut forwards = directed::begins_at_sender(request);
+    let route = Route::parse(request)?;
+    let mut forwards = route.begins_at_sender();
     let mut at = (first, first_port(fabric, first));
-    for port in directed::route(request)? {
+    for port in route.ports().iter().copied() {
         let device = fabric.fabric.device(at.0);
         if !(forwards || device.kind == NodeKind::Switch && !fabric.agents[at.0.0 as usize].dead) {
             return None;

@@ -26,7 +26,7 @@ use self::agent::{Counters, Encoder};
 pub use self::client::{Client, SimTransport};
 use self::traffic::{LEVELS, Sent, Traffic};
 use crate::mad::Mad;
-use crate::mad::directed::{CLASS_SUBN_DIRECTED_ROUTE, PERMISSIVE_LID};
+use crate::mad::directed::{CLASS_SUBN_DIRECTED_ROUTE, PERMISSIVE_LID, Route};
 use crate::mad::exchange::Target;
 use crate::mad::header::Header;
 use crate::mad::inform::{self, Trap};
@@ -69,6 +69,8 @@ pub struct Options {
     /// Whether path queries are exempt from [`loss`](Self::loss) and from [`faults`], which helps
     /// to compare engines that handle lost path queries differently.
     pub spare_sa: bool,
+    /// Whether devices answer SMPs by LID. In a planarized fabric (XDR), these are not valid.
+    pub smps_by_lid: bool,
 }
 
 impl Default for Options {
@@ -84,6 +86,7 @@ impl Default for Options {
             wide_switches: true,
             wide_adapters: false,
             spare_sa: false,
+            smps_by_lid: true,
         }
     }
 }
@@ -414,6 +417,12 @@ impl SimFabric {
         let (id, header) = (end.0, Header::parse(request));
         let agent = &self.agents[id.0 as usize];
         match header.class {
+            CLASS_SUBN_LID_ROUTED if !self.options.smps_by_lid => None,
+            CLASS_SUBN_DIRECTED_ROUTE
+                if !self.options.smps_by_lid && !Route::parse(request)?.begins_at_sender() =>
+            {
+                None
+            }
             CLASS_SUBN_LID_ROUTED => management::manage(self, end, request),
             CLASS_SUBN_DIRECTED_ROUTE => management::manage_by_route(self, end, request),
             CLASS_SUBN_ADM if self.manager == Some(id) => management::administer(self, request),

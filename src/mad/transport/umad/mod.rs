@@ -10,6 +10,9 @@
 //!   also receives reports ([`UmadTransport::open_for_reports`]). A host can have any number of
 //!   agents without reports. Without the agent for performance management, `open` fails. Without
 //!   the other agents, the engine does not check identities and links.
+//! - A port of a planarized fabric (XDR) has two devices with the same port GUID ([`HcaPort`]). The
+//!   agents for subnet management are then registered on the SMI device, all others on the GSI
+//!   device. The loss of one of them is the loss of the transport.
 //! - The kernel writes the agent id into the upper half of a TID (transaction identifier), so the
 //!   engine finds the request of a reply by the lower half.
 //! - The kernel delivers a timeout like a reply: as a record with status `ETIMEDOUT` and the
@@ -91,7 +94,7 @@ mod watch;
 pub use ports::{HcaPort, UmadError};
 pub use watch::DeviceWatch;
 
-/// Management classes with their versions, in the order of [`UmadTransport::agents`].
+/// Management classes with their versions, in the order of [`UmadDevice::agents`].
 const CLASSES: [(u8, u8); 5] = [
     (pma::CLASS_PERF_MGT, pma::CLASS_VERSION),
     (smp::CLASS_SUBN_LID_ROUTED, smp::CLASS_VERSION),
@@ -99,6 +102,9 @@ const CLASSES: [(u8, u8); 5] = [
     (directed::CLASS_SUBN_DIRECTED_ROUTE, smp::CLASS_VERSION),
     (vendor::CLASS_VENDOR, vendor::CLASS_VERSION),
 ];
+
+const SMP: u8 = smp::CLASS_SUBN_LID_ROUTED;
+const DIRECTED: u8 = directed::CLASS_SUBN_DIRECTED_ROUTE;
 
 /// Serializes the calls of libibumad that write its global variables: see the module's section on
 /// threads.
@@ -119,16 +125,26 @@ struct Record {
 
 const _: () = assert!(size_of::<sys::ib_user_mad>() == 64 && size_of::<Record>() == 64 + MAD_LEN);
 
+/// Number of devices of a port: the GSI device and, if it has one, the SMI device.
+const DEVICES: usize = 2;
+
 /// An open HCA port with an agent for each management class.
 #[derive(Debug)]
 pub struct UmadTransport {
-    port: OpenPort,
     hca: HcaPort,
-    /// Agent ids in the order of [`CLASSES`]. An id is negative if the kernel refused the agent.
-    agents: [c_int; CLASSES.len()],
-    fd: RawFd,
+    /// One device for all classes, or the GSI device and the SMI device.
+    devices: Vec<UmadDevice>,
     waiting: Waiting,
     record: Box<Record>,
+}
+
+/// An open device with its agents.
+#[derive(Debug)]
+struct UmadDevice {
+    port: OpenPort,
+    fd: RawFd,
+    /// Agent ids in the order of [`CLASSES`]. An id is negative if there is no agent.
+    agents: [c_int; CLASSES.len()],
 }
 
 /// The id of a port that libibumad opened. Dropping it closes a port of the kernel, but not one of
@@ -200,24 +216,32 @@ impl Waiting {
         }
     }
 
-    /// Waits until `fds` has an event or `wait` is over. Returns the number of descriptors with
-    /// events.
+    /// Waits until one of `fds` has an event or `wait` is over. Returns the number of descriptors
+    /// with events.
     #[expect(unsafe_code, reason = "poll(2)")]
-    fn wait(self, fds: &mut [libc::pollfd; 1], wait: Duration) -> c_int {
+    fn wait(self, fds: &mut [libc::pollfd], wait: Duration) -> c_int {
+        let count = fds.len() as libc::nfds_t;
         match self {
             Self::Precise => {
                 let timeout = libc::timespec {
                     tv_sec: libc::time_t::try_from(wait.as_secs()).unwrap_or(libc::time_t::MAX),
                     tv_nsec: c_long::from(wait.subsec_nanos().cast_signed()),
                 };
-                // SAFETY: `fds` points to one valid `pollfd` and `nfds` is 1. The timeout is
-                // normalized, and a null signal mask leaves the mask unchanged.
-                unsafe { libc::ppoll(fds.as_mut_ptr(), 1, &raw const timeout, std::ptr::null()) }
+                // SAFETY: `fds` points to `count` valid `pollfd`. The timeout is normalized, and a
+                // null signal mask leaves the mask unchanged.
+                unsafe {
+                    libc::ppoll(
+                        fds.as_mut_ptr(),
+                        count,
+                        &raw const timeout,
+                        std::ptr::null(),
+                    )
+                }
             }
             Self::Milliseconds => {
                 let millis = c_int::try_from(wait.as_micros().div_ceil(1000)).unwrap_or(c_int::MAX);
-                // SAFETY: `fds` points to one valid `pollfd` and `nfds` is 1.
-                unsafe { libc::poll(fds.as_mut_ptr(), 1, millis) }
+                // SAFETY: `fds` points to `count` valid `pollfd`.
+                unsafe { libc::poll(fds.as_mut_ptr(), count, millis) }
             }
         }
     }
@@ -233,7 +257,7 @@ impl UmadTransport {
         let transport = Self::open_with(hca, |port, (class, version)| {
             register(port, class, version, None)
         })?;
-        if transport.agents[0] < 0 {
+        if transport.devices[0].agents[0] < 0 {
             return Err(UmadError::Register {
                 port: hca.to_string(),
                 source: io::Error::last_os_error(),
@@ -253,7 +277,7 @@ impl UmadTransport {
             sa::CLASS_SUBN_ADM => register(port, class, version, Some(METHOD_REPORT)),
             _ => NO_AGENT,
         })?;
-        if transport.agents.iter().all(|agent| *agent < 0) {
+        if transport.devices[0].agents.iter().all(|agent| *agent < 0) {
             return Err(UmadError::RegisterReports {
                 port: hca.to_string(),
                 source: io::Error::last_os_error(),
@@ -262,19 +286,55 @@ impl UmadTransport {
         Ok(transport)
     }
 
-    /// Opens the port. `register` registers the agent of a class.
-    #[expect(unsafe_code, reason = "libibumad")]
+    /// Opens the devices of the port. `register` registers the agent of a class.
     fn open_with(
         hca: &HcaPort,
         register: impl Fn(&OpenPort, (u8, u8)) -> c_int,
     ) -> Result<Self, UmadError> {
-        let name = CString::new(hca.ca.as_str()).map_err(|_| UmadError::no_such_port(hca))?;
+        let names = [(hca.ca.as_str(), hca.port), hca.of_smps()];
+        let [gsi, smi] = names.map(|name| move || UmadDevice::open(hca, name));
+        let is_smp = |class| [SMP, DIRECTED].contains(&class);
+        let agents = |port: &OpenPort, of: &dyn Fn(u8) -> bool| {
+            CLASSES.map(|class| {
+                if of(class.0) {
+                    register(port, class)
+                } else {
+                    NO_AGENT
+                }
+            })
+        };
+        let mut devices = vec![gsi()?];
+        if hca.smi.is_empty() {
+            devices[0].agents = agents(&devices[0].port, &|_| true);
+        } else {
+            devices[0].agents = agents(&devices[0].port, &|class| !is_smp(class));
+            let mut smi = smi()?;
+            smi.agents = agents(&smi.port, &is_smp);
+            devices.push(smi);
+        }
+        Ok(Self {
+            hca: hca.clone(),
+            waiting: Waiting::of(devices[0].fd),
+            devices,
+            record: Box::new(Record {
+                header: empty_header(),
+                mad: [0; MAD_LEN],
+            }),
+        })
+    }
+}
+
+impl UmadDevice {
+    /// Opens a device of a port, without agents.
+    #[expect(unsafe_code, reason = "libibumad")]
+    fn open(hca: &HcaPort, (ca, port): (&str, PortNum)) -> Result<Self, UmadError> {
+        let name = CString::new(ca).map_err(|_| UmadError::no_such_port(hca))?;
         let (id, header) = {
             let _library = lock_library();
             // SAFETY: the name ends with a zero and outlives the call. The lock excludes other
             // writers of the library's globals. Readers see an unchanged value (section on
             // threads).
-            let id = unsafe { sys::umad_open_port(name.as_ptr(), c_int::from(hca.port.0)) };
+            let id = unsafe { sys::umad_open_port(name.as_ptr(), c_int::from(port.0)) };
             if id < 0 {
                 // The library returns EIO for every failure of open(2). errno has the cause.
                 return Err(UmadError::open(hca, io::Error::last_os_error()));
@@ -286,23 +346,14 @@ impl UmadTransport {
         if header != size_of::<sys::ib_user_mad>() {
             return Err(UmadError::OldKernel { header });
         }
-        let agents = CLASSES.map(|class| register(&port, class));
         // SAFETY: the port is open. The call returns its argument and touches no memory.
         let fd = unsafe { sys::umad_get_fd(id) };
-        let record = Box::new(Record {
-            header: empty_header(),
-            mad: [0; MAD_LEN],
-        });
-        Ok(Self {
-            port,
-            hca: hca.clone(),
-            agents,
-            fd,
-            waiting: Waiting::of(fd),
-            record,
-        })
+        let agents = [NO_AGENT; CLASSES.len()];
+        Ok(Self { port, fd, agents })
     }
+}
 
+impl UmadTransport {
     /// Returns whether the device is one of the kernel and not of ibsim, whose preloaded library
     /// delivers all replies of a class to the descriptor that registered last.
     pub fn is_of_kernel(&self) -> bool {
@@ -313,28 +364,34 @@ impl UmadTransport {
         std::ptr::from_mut::<Record>(&mut self.record).cast()
     }
 
-    /// Returns whether the device has a record to read within `wait`.
-    fn readable(&self, wait: Duration) -> Result<bool, TransportError> {
-        let mut fds = [libc::pollfd {
-            fd: self.fd,
+    /// Returns the index of a device that has a record to read within `wait`. If both have one, it
+    /// is that of the SMI device, whose few records do not delay those of the other one.
+    fn readable(&self, wait: Duration) -> Result<Option<usize>, TransportError> {
+        let mut fds = [-1; DEVICES].map(|fd| libc::pollfd {
+            fd,
             events: libc::POLLIN,
             revents: 0,
-        }];
-        match self.waiting.wait(&mut fds, wait) {
-            0 => Ok(false),
-            1.. if fds[0].revents & libc::POLLIN != 0 => Ok(true),
-            1.. => Err(TransportError::new("poll", libc::EIO)),
+        });
+        for (of, device) in fds.iter_mut().zip(&self.devices) {
+            of.fd = device.fd;
+        }
+        match self.waiting.wait(&mut fds[..self.devices.len()], wait) {
+            0 => Ok(None),
+            1.. => match fds.iter().rposition(|of| of.revents & libc::POLLIN != 0) {
+                None => Err(TransportError::new("poll", libc::EIO)),
+                device => Ok(device),
+            },
             _ => match io::Error::last_os_error() {
-                error if error.kind() == io::ErrorKind::Interrupted => Ok(false),
+                error if error.kind() == io::ErrorKind::Interrupted => Ok(None),
                 source => Err(TransportError::call("poll", source)),
             },
         }
     }
 
-    /// Reads one record. Returns `None` if the device has none.
+    /// Reads one record of a device. Returns `None` if the device has none.
     #[expect(unsafe_code, reason = "libibumad")]
-    fn read(&mut self, mad: &mut Mad) -> Result<Option<Completion>, TransportError> {
-        let (port, record) = (self.port.0, self.record());
+    fn read(&mut self, device: usize, mad: &mut Mad) -> Result<Option<Completion>, TransportError> {
+        let (port, record) = (self.devices[device].port.0, self.record());
         let mut len = MAD_LEN as c_int;
         // SAFETY: the record holds a header and `len` octets of a MAD. `&mut self` excludes other
         // users.
@@ -376,18 +433,19 @@ impl Transport for UmadTransport {
     #[expect(unsafe_code, reason = "libibumad")]
     fn send(&mut self, target: &Target, mad: &Mad, _now: Instant) -> Result<(), TransportError> {
         let class = Header::parse(mad).class;
-        let agent = CLASSES
-            .iter()
-            .zip(self.agents)
-            .find(|((of, _), agent)| *of == class && *agent >= 0)
-            .map(|(_, agent)| agent);
-        let agent = agent.ok_or(TransportError::NoAgent { class })?;
+        let place = CLASSES.iter().position(|(of, _)| *of == class);
+        let of_device = |device: &UmadDevice| {
+            let agent = device.agents[place?];
+            (agent >= 0).then_some((device.port.0, agent))
+        };
+        let found = self.devices.iter().find_map(of_device);
+        let (port, agent) = found.ok_or(TransportError::NoAgent { class })?;
         let millis = kernel_timeout(target.give_up);
         // umad_set_addr does not overwrite the GRH and the path bits of the previous reply, so the
         // header is cleared first.
         self.record.header = empty_header();
         self.record.mad = *mad;
-        let (port, record) = (self.port.0, self.record());
+        let record = self.record();
         let (qp, qkey) = (target.qp.cast_signed(), target.qkey.cast_signed());
         // SAFETY: the record is a whole header. `&mut self` excludes other users.
         unsafe {
@@ -419,10 +477,9 @@ impl Transport for UmadTransport {
         wait: Duration,
         _now: Instant,
     ) -> Result<Option<Completion>, TransportError> {
-        if self.readable(wait)? {
-            self.read(mad)
-        } else {
-            Ok(None)
+        match self.readable(wait)? {
+            Some(device) => self.read(device, mad),
+            None => Ok(None),
         }
     }
 

@@ -17,7 +17,11 @@ use crate::mad::exchange::Local;
 use crate::mad::sa::Gid;
 
 /// A port of an HCA of this host.
-#[derive(Clone, PartialEq, Eq, Debug)]
+///
+/// A port of a planarized fabric (XDR) has two devices: the *GSI* device, to which the name and all
+/// other fields belong, for general management, and the *SMI* device for subnet management. Both
+/// have the same port GUID. The SMI device has a port for each plane.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct HcaPort {
     /// Name of the HCA, such as `mlx5_0`.
     pub ca: String,
@@ -37,6 +41,10 @@ pub struct HcaPort {
     pub link_layer: String,
     /// P_Key table. Unused entries are 0.
     pub pkeys: Vec<u16>,
+    /// CapabilityMask.
+    pub capability_mask: u32,
+    /// Ports of the SMI device, the one that sends first. Empty if the port is a single device.
+    pub smi: Vec<(String, PortNum)>,
 }
 
 /// Reason why this host cannot send MADs, with the remedy.
@@ -202,8 +210,16 @@ impl HcaPort {
             sm_lid: self.sm_lid,
             sm_sl: self.sm_sl,
             gid: self.gid,
+            port: self.of_smps().1,
+            has_smi: !self.smi.is_empty(),
             is_down: self.state != ACTIVE,
         }
+    }
+
+    /// Returns the name of the HCA and the number of the port that send SMPs.
+    pub fn of_smps(&self) -> (&str, PortNum) {
+        let smi = self.smi.first();
+        smi.map_or((&self.ca, self.port), |(ca, port)| (ca, *port))
     }
 
     /// Returns name and port number.
@@ -357,8 +373,36 @@ pub fn list() -> Result<Vec<HcaPort>, UmadError> {
     if ports.is_empty() {
         Err(UmadError::NoHca)
     } else {
-        Ok(ports)
+        Ok(paired(ports))
     }
+}
+
+/// Bit of CapabilityMask: the port is a GSI device, and another device with the same port GUID has
+/// its subnet management.
+const IS_SM_DISABLED: u32 = 1 << 10;
+
+/// Joins GSI and SMI devices to ports, like `umad_get_smi_gsi_pairs` of newer versions of libibumad:
+/// InfiniBand ports with the same GUID, of which only the GSI device has [`IS_SM_DISABLED`].
+fn paired(ports: Vec<HcaPort>) -> Vec<HcaPort> {
+    let is_gsi = |port: &HcaPort| port.capability_mask & IS_SM_DISABLED != 0;
+    let is_pair = |gsi: &HcaPort, smi: &HcaPort| {
+        let (both, same) = ([gsi, smi], gsi.gid.guid == smi.gid.guid);
+        both.into_iter().all(HcaPort::is_infiniband) && same && is_gsi(gsi) && !is_gsi(smi)
+    };
+    let with_smi = |gsi: &HcaPort| {
+        let mut smi: Vec<_> = ports.iter().filter(|smi| is_pair(gsi, smi)).collect();
+        smi.sort_by_key(|port| !port.is_active());
+        HcaPort {
+            smi: smi
+                .iter()
+                .map(|port| (port.ca.clone(), port.port))
+                .collect(),
+            ..gsi.clone()
+        }
+    };
+    let is_half = |smi: &HcaPort| ports.iter().any(|gsi| is_pair(gsi, smi));
+    let whole = ports.iter().filter(|port| !is_half(port));
+    whole.map(with_smi).collect()
 }
 
 /// Returns the number of ports of an HCA, or 0 if it cannot be read.
@@ -414,6 +458,9 @@ fn port_of(ca: &str, port: PortNum) -> Option<HcaPort> {
         state: found.state,
         link_layer: text(&found.link_layer),
         pkeys,
+        // This number is in network byte order too.
+        capability_mask: u32::from_be(found.capmask),
+        smi: Vec::new(),
     };
     // SAFETY: umad_get_port filled the struct, and nothing uses it afterwards.
     unsafe { sys::umad_release_port(&raw mut found) };
@@ -422,9 +469,9 @@ fn port_of(ca: &str, port: PortNum) -> Option<HcaPort> {
 
 /// Returns a reader of the port's LID, its subnet manager's LID, and its state.
 ///
-/// The first call reads everything that libibumad reports about the port (about ten sysfs files).
-/// A later call reads three sysfs files. If one of them changed or cannot be read, it reads all
-/// ports of this host, because the HCA may have another name now.
+/// The first call reads everything that libibumad reports about the ports of this host (about ten
+/// sysfs files for each). A later call reads three sysfs files. If one of them changed or cannot be
+/// read, it reads all ports again, because the HCA may have another name now.
 pub(super) fn locator(hca: &HcaPort) -> Locator {
     let before = hca.clone();
     let mut last: Option<(HcaPort, Vec<Guid>)> = None;
@@ -445,7 +492,11 @@ pub(super) fn locator(hca: &HcaPort) -> Locator {
         match &mut last {
             Some((port, _)) if is_unchanged(port) => {}
             Some((port, others)) => *port = same_port(&list().ok()?, &before, others)?.clone(),
-            None => last = Some((port_of(&before.ca, before.port)?, other_guids(&before))),
+            None => {
+                let others = other_guids(&before);
+                let port = same_port(&list().ok()?, &before, &others)?.clone();
+                last = Some((port, others));
+            }
         }
         last.as_ref().map(|(port, _)| port.local())
     })
@@ -487,11 +538,19 @@ fn parse_state(text: &str) -> Option<u32> {
 
 fn choose(ports: Vec<HcaPort>, wanted: &HcaName) -> Result<HcaPort, UmadError> {
     let have = describe(&ports);
-    let fits = |port: &HcaPort| {
-        wanted.ca.as_ref().is_none_or(|ca| *ca == port.ca)
-            && wanted.port.is_none_or(|num| num == port.port)
+    let names = |ca: &str, port: PortNum| {
+        wanted.ca.as_ref().is_none_or(|of| of == ca) && wanted.port.is_none_or(|of| of == port)
     };
-    let mut fitting: Vec<HcaPort> = ports.into_iter().filter(fits).collect();
+    let fitting = ports.into_iter().filter_map(|mut port| {
+        // The SMI port that is named sends.
+        let named = port.smi.iter().position(|(ca, port)| names(ca, *port));
+        if let Some(named) = named.filter(|_| wanted.ca.is_some()) {
+            port.smi.swap(0, named);
+            return Some(port);
+        }
+        names(&port.ca, port.port).then_some(port)
+    });
+    let mut fitting: Vec<HcaPort> = fitting.collect();
     if fitting.is_empty() {
         return Err(UmadError::NoSuchPort {
             wanted: wanted.to_string(),
@@ -545,6 +604,8 @@ fn describe(ports: &[HcaPort]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::str::FromStr;
+
     use super::*;
 
     fn port(ca: &str, num: u8, state: u32, link_layer: &str) -> HcaPort {
@@ -559,6 +620,60 @@ mod tests {
             state,
             link_layer,
             pkeys: vec![0x7fff, 0xffff, 0],
+            ..HcaPort::default()
+        }
+    }
+
+    /// Returns a port with this GUID and CapabilityMask.
+    fn half(name: (&str, u8), state: u32, guid: u64, capability_mask: u32) -> HcaPort {
+        let gid = Gid {
+            prefix: 0,
+            guid: Guid(guid),
+        };
+        HcaPort {
+            gid,
+            capability_mask,
+            ..port(name.0, name.1, state, "InfiniBand")
+        }
+    }
+
+    #[test]
+    fn gsi_and_smi_devices_with_the_same_guid_are_one_port() {
+        let ports = paired(vec![
+            half(("mlx5_0", 1), 4, 1, 0x0400),
+            half(("mlx5_1", 1), 1, 2, 0),
+            half(("smi1", 1), 1, 1, 0),
+            half(("smi1", 2), 4, 1, 0),
+            HcaPort {
+                link_layer: "Ethernet".to_owned(),
+                ..half(("mlx5_2", 1), 4, 1, 0)
+            },
+        ]);
+        let names: Vec<_> = ports.iter().map(HcaPort::to_string).collect();
+        assert_eq!(names, ["mlx5_0:1", "mlx5_1:1", "mlx5_2:1"]);
+        let of_smps = |wanted| {
+            let name = HcaName::from_str(wanted).expect("a name");
+            let port = choose(ports.clone(), &name).expect("the pair");
+            assert_eq!(port.to_string(), "mlx5_0:1");
+            let (ca, num) = port.of_smps();
+            (ca.to_owned(), num.0)
+        };
+        // An active port of the SMI device is preferred; any can be named.
+        for wanted in ["", "mlx5_0", "mlx5_0:1", "smi1:2"] {
+            assert_eq!(of_smps(wanted), ("smi1".to_owned(), 2), "{wanted}");
+        }
+        assert_eq!(of_smps("smi1:1"), ("smi1".to_owned(), 1));
+        let local = ports[0].local();
+        assert_eq!((local.port, local.has_smi), (PortNum(2), true));
+        let local = ports[1].local();
+        assert_eq!((local.port, local.has_smi), (PortNum(1), false));
+    }
+
+    #[test]
+    fn ports_with_the_same_guid_are_two_if_none_or_all_have_no_subnet_management() {
+        for mask in [0, 0x0400] {
+            let ports = ["mlx5_0", "mlx5_1"].map(|ca| half((ca, 1), 4, 1, mask));
+            assert_eq!(paired(ports.to_vec()), ports);
         }
     }
 

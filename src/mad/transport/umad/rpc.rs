@@ -10,7 +10,7 @@ use std::io;
 use std::ptr::NonNull;
 use std::time::Duration;
 
-use ibnet_record::types::Lid;
+use ibnet_record::types::{Lid, PortNum};
 
 use super::ports::{HcaPort, UmadError};
 use super::{c_name, c_port, kernel_timeout, lock_library, sys};
@@ -18,11 +18,13 @@ use crate::mad::exchange::{QP1_QKEY, Target};
 use crate::mad::pma::{DATA_LEN, Data};
 use crate::mad::query::Query;
 use crate::mad::sa::Gid;
-use crate::mad::{pma, sa, smp};
+use crate::mad::{directed, pma, sa, smp};
 
 /// An HCA port that libibmad has opened. It reads the attributes of one device after another.
 pub struct LibibmadClient {
-    port: NonNull<sys::ibmad_port>,
+    port: Port,
+    /// The SMI device, if the port has one.
+    smi: Option<Port>,
     /// Destination of the next query of performance management, which libibmad changes after a
     /// redirection.
     agent: sys::ib_portid_t,
@@ -50,20 +52,47 @@ impl LibibmadClient {
     ///
     /// # Errors
     /// Returns an error if libibmad cannot open the port or register its agents.
-    #[expect(unsafe_code, reason = "libibmad")]
     pub fn open(
         hca: &HcaPort,
         sl: u8,
         pkey_index: u16,
         timeout: Duration,
     ) -> Result<Self, UmadError> {
-        let name = c_name(&hca.ca).ok_or_else(|| UmadError::no_such_port(hca))?;
-        let mut classes = [
-            pma::CLASS_PERF_MGT,
+        const SMP: [u8; 2] = [
             smp::CLASS_SUBN_LID_ROUTED,
-            sa::CLASS_SUBN_ADM,
-        ]
-        .map(c_int::from);
+            directed::CLASS_SUBN_DIRECTED_ROUTE,
+        ];
+        const GENERAL: [u8; 2] = [pma::CLASS_PERF_MGT, sa::CLASS_SUBN_ADM];
+        let own = (hca.ca.as_str(), hca.port);
+        let (port, smi) = if hca.smi.is_empty() {
+            (Port::open(hca, own, &[GENERAL, SMP].concat())?, None)
+        } else {
+            let smi = Port::open(hca, hca.of_smps(), &SMP)?;
+            (Port::open(hca, own, &GENERAL)?, Some(smi))
+        };
+        let (manager, agent) = ((hca.sm_lid, hca.sm_sl), empty_destination());
+        Ok(Self {
+            port,
+            smi,
+            agent,
+            lid: Lid(0),
+            sl,
+            pkey_index,
+            manager,
+            timeout,
+        })
+    }
+}
+
+/// A device that libibmad has opened.
+struct Port(NonNull<sys::ibmad_port>);
+
+impl Port {
+    /// Opens a device of a port, with agents for these classes.
+    #[expect(unsafe_code, reason = "libibmad")]
+    fn open(hca: &HcaPort, (ca, port): (&str, PortNum), classes: &[u8]) -> Result<Self, UmadError> {
+        let name = c_name(ca).ok_or_else(|| UmadError::no_such_port(hca))?;
+        let mut classes: Vec<c_int> = classes.iter().copied().map(c_int::from).collect();
         let port = {
             let _library = lock_library();
             // SAFETY: the name ends with a zero and outlives the call. The length of the array is
@@ -71,7 +100,7 @@ impl LibibmadClient {
             unsafe {
                 sys::mad_rpc_open_port(
                     name.as_ptr().cast_mut(),
-                    c_port(hca.port),
+                    c_port(port),
                     classes.as_mut_ptr(),
                     classes.len() as c_int,
                 )
@@ -81,18 +110,11 @@ impl LibibmadClient {
             NonNull::new(port).ok_or_else(|| UmadError::open(hca, io::Error::last_os_error()))?;
         // SAFETY: the port is open. The caller repeats a query itself, so libibmad sends it once.
         unsafe { sys::mad_rpc_set_retries(port.as_ptr(), 1) };
-        let (manager, agent) = ((hca.sm_lid, hca.sm_sl), empty_destination());
-        Ok(Self {
-            port,
-            agent,
-            lid: Lid(0),
-            sl,
-            pkey_index,
-            manager,
-            timeout,
-        })
+        Ok(Self(port))
     }
+}
 
+impl LibibmadClient {
     /// Sends the next queries to the device at this LID.
     pub fn turn_to(&mut self, lid: Lid) {
         self.lid = lid;
@@ -129,7 +151,7 @@ impl LibibmadClient {
     /// refused the query or the MAD was not sent, which libibmad does not distinguish.
     #[expect(unsafe_code, reason = "libibmad")]
     pub fn read(&mut self, query: &Query) -> io::Result<Data> {
-        let port = self.port.as_ptr();
+        let port = self.port.0.as_ptr();
         let timeout = kernel_timeout(self.timeout).cast_unsigned();
         let mut buffer = [0u8; SA_DATA_LEN + PADDING];
         let octets: *mut c_void = buffer.as_mut_ptr().cast();
@@ -150,11 +172,25 @@ impl LibibmadClient {
                 };
                 (!reply.is_null(), 0)
             }
-            Query::Smp(query) => {
-                let mut device = sys::ib_portid_t {
-                    lid: c_int::from(self.lid.0),
-                    ..empty_destination()
+            Query::Smp(_) | Query::Directed(_) => {
+                let mut device = empty_destination();
+                let query = match query {
+                    // A destination without a LID has a route, whose first port is not used.
+                    Query::Directed(directed::Query { request, route }) => {
+                        device.drpath.cnt = route.ports().len() as c_int;
+                        let octets = device.drpath.p[1..].iter_mut();
+                        octets
+                            .zip(route.ports())
+                            .for_each(|(octet, port)| *octet = port.0);
+                        request
+                    }
+                    Query::Smp(request) => {
+                        device.lid = c_int::from(self.lid.0);
+                        request
+                    }
+                    _ => return Err(io::ErrorKind::Unsupported.into()),
                 };
+                let port = self.smi.as_ref().map_or(port, |smi| smi.0.as_ptr());
                 let modifier = c_uint::from(query.port.0);
                 // SAFETY: the port is open. The buffer is longer than the 64 octets that libibmad
                 // writes. The destination outlives the call.
@@ -170,10 +206,8 @@ impl LibibmadClient {
                 };
                 (!reply.is_null(), 0)
             }
-            // libibmad is not used to verify peers, to clear counters or to read registers.
-            Query::Directed(_) | Query::Clear(_) | Query::Vendor(_) => {
-                return Err(io::ErrorKind::Unsupported.into());
-            }
+            // libibmad is not used to clear counters or to read registers.
+            Query::Clear(_) | Query::Vendor(_) => return Err(io::ErrorKind::Unsupported.into()),
             Query::Sa(query) => {
                 let (lid, sl) = self.manager;
                 let mut manager = sys::ib_portid_t {
@@ -209,11 +243,11 @@ impl LibibmadClient {
     }
 }
 
-impl Drop for LibibmadClient {
+impl Drop for Port {
     #[expect(unsafe_code, reason = "libibmad")]
     fn drop(&mut self) {
         // SAFETY: mad_rpc_open_port returned the port, and only this drop closes it.
-        unsafe { sys::mad_rpc_close_port(self.port.as_ptr()) };
+        unsafe { sys::mad_rpc_close_port(self.0.as_ptr()) };
     }
 }
 

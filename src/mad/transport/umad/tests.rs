@@ -33,19 +33,23 @@ fn transport(fd: impl IntoRawFd) -> UmadTransport {
         state: 4,
         link_layer: "InfiniBand".to_owned(),
         pkeys: vec![0xffff],
+        ..HcaPort::default()
     };
     let record = Box::new(Record {
         header: empty_header(),
         mad: [0; MAD_LEN],
     });
     UmadTransport {
-        port: OpenPort::new(fd),
         hca,
-        agents: [5, 6, -1, -1, -1],
-        fd,
+        devices: vec![device(fd, [5, 6, -1, -1, -1])],
         waiting: Waiting::of(fd),
         record,
     }
+}
+
+fn device(fd: RawFd, agents: [c_int; CLASSES.len()]) -> UmadDevice {
+    let port = OpenPort::new(fd);
+    UmadDevice { port, fd, agents }
 }
 
 fn pair() -> (UmadTransport, UnixDatagram) {
@@ -175,7 +179,9 @@ fn read_that_would_block_returns_none() {
     ours.set_nonblocking(true).expect("set");
     let mut transport = transport(ours);
     assert_eq!(
-        transport.read(&mut [0; MAD_LEN]).expect("nothing is wrong"),
+        transport
+            .read(0, &mut [0; MAD_LEN])
+            .expect("nothing is wrong"),
         None
     );
 }
@@ -241,7 +247,10 @@ fn wait_is_shorter_than_a_millisecond() {
             &transport
         ))
     ));
-    assert!(!transport.readable(Duration::ZERO).expect("ppoll succeeds"));
+    assert_eq!(
+        transport.readable(Duration::ZERO).expect("ppoll succeeds"),
+        None
+    );
 }
 
 /// The transport waits with `poll` for a number that is no descriptor. The device of ibsim has such
@@ -251,23 +260,19 @@ fn descriptor_unknown_to_the_kernel_is_waited_for_in_milliseconds() {
     assert_eq!(Waiting::of(c_int::MAX), Waiting::Milliseconds);
     let (mut transport, device) = pair();
     transport.waiting = Waiting::Milliseconds;
-    assert!(
-        !transport
-            .readable(Duration::from_micros(300))
-            .expect("poll succeeds")
-    );
+    wait_once(&transport);
     device.send(&[0; 8]).expect("sent");
-    assert!(transport.readable(Duration::MAX).expect("poll succeeds"));
+    let readable = transport.readable(Duration::MAX);
+    assert_eq!(readable.expect("poll succeeds"), Some(0));
+}
+
+fn wait_once(transport: &UmadTransport) {
+    let readable = transport.readable(Duration::from_micros(300));
+    assert_eq!(readable.expect("poll succeeds"), None);
 }
 
 fn wait_three_times(transport: &UmadTransport) {
-    for _ in 0..3 {
-        assert!(
-            !transport
-                .readable(Duration::from_micros(300))
-                .expect("poll succeeds")
-        );
-    }
+    (0..3).for_each(|_| wait_once(transport));
 }
 
 /// Returns whether `work` ends before a thread that sleeps for `limit`. A thread is used because
@@ -276,4 +281,35 @@ fn ends_within(limit: Duration, work: impl FnOnce()) -> bool {
     let sleeper = std::thread::spawn(move || std::thread::sleep(limit));
     work();
     !sleeper.is_finished()
+}
+
+/// General management goes to the GSI device, subnet management to the SMI device, and replies of
+/// both are received.
+#[test]
+fn smps_have_a_device_of_their_own() {
+    let (gsi, smi) = [(); 2]
+        .map(|()| UnixDatagram::pair().expect("sockets"))
+        .into();
+    let (mut transport, gsi) = (transport(gsi.0), gsi.1);
+    transport.devices[0].agents = [5, NO_AGENT, 7, NO_AGENT, NO_AGENT];
+    let agents = [NO_AGENT, 1, NO_AGENT, 2, NO_AGENT];
+    transport.devices.push(device(smi.0.into_raw_fd(), agents));
+    let smi = smi.1;
+    for (class, at, agent) in [
+        (0x04, &gsi, 5),
+        (0x01, &smi, 1),
+        (0x81, &smi, 2),
+        (0x03, &gsi, 7),
+    ] {
+        let mut mad = mad();
+        mad[1] = class;
+        let target = Target::subnet_management(Lid(9), Duration::from_millis(50));
+        transport.send(&target, &mad, Instant::ZERO).expect("sent");
+        let mut written = [0; HEADER + MAD_LEN];
+        assert_eq!(at.recv(&mut written).expect("written"), record_len());
+        assert_eq!(transport.record.header.agent_id, agent);
+        at.send(&written[..record_len()]).expect("sent");
+        let reply = recv(&mut transport).expect("read").expect("one is pending");
+        assert_eq!(reply.tid, Tid(7));
+    }
 }

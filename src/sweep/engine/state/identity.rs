@@ -142,11 +142,17 @@ impl IdentityCheck {
     }
 
     /// Counts a failed query.
-    pub(in crate::sweep::engine) fn fail(&mut self, next: Instant) -> NodeInfoFailure {
+    pub(in crate::sweep::engine) fn fail(&mut self) -> NodeInfoFailure {
         self.failed += 1;
         if self.failed < MAX_FAILED {
             return NodeInfoFailure::Retry;
         }
+        self.failed = 0;
+        NodeInfoFailure::NotVerifiable
+    }
+
+    /// Ends the queries without a result, until `next`.
+    pub(in crate::sweep::engine) fn give_up(&mut self, next: Instant) {
         (self.failed, self.check) = (0, Check::Due(next));
         self.identity = match self.identity {
             Identity::Wrong { found, .. } => Identity::Wrong {
@@ -157,7 +163,6 @@ impl IdentityCheck {
             Identity::Unverified(info) => Identity::Unverified(info),
             Identity::Moved => Identity::Unverified(None),
         };
-        NodeInfoFailure::NotVerifiable
     }
 }
 

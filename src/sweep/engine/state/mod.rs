@@ -10,6 +10,7 @@
 //! | [`LinkReads`] | reads of PortInfo |
 //! | [`StateTable`] | reads of the states of all ports of a switch |
 //! | [`Path`] | LID, service level, redirection, and the path query to the subnet manager |
+//! | [`Way`] | the way of SMPs |
 //! | [`Flight`] | MADs in flight to the device |
 //! | [`Reachability`] | whether the device answers |
 //! | [`Progress`] | position in the requests of a slot |
@@ -27,9 +28,10 @@ pub(super) use self::identity::{Identity, IdentityCheck, KeyEvents, LinkReads, N
 pub(super) use self::path::Path;
 pub(super) use self::progress::Progress;
 pub(super) use self::reachability::Reachability;
-use super::DevicePlan;
 use super::groups::Groups;
+use super::smp_ways::Way;
 use super::state_tables::{StateTable, TableState};
+use super::{DevicePlan, SmpWay};
 use crate::mad::header::MadStatus;
 use crate::mad::pma::Clearable;
 use crate::mad::smp::PortInfo;
@@ -62,6 +64,7 @@ pub(super) struct Device {
     pub(super) links: LinkReads,
     pub(super) state_table: StateTable,
     pub(super) path: Path,
+    pub(super) way: Way,
     pub(super) flight: Flight,
     pub(super) reachability: Reachability,
     pub(super) progress: Progress,
@@ -73,7 +76,11 @@ pub(super) struct Device {
 }
 
 impl Device {
-    pub(super) fn new(plan: &DevicePlan, ports: Range<u32>, groups: Groups) -> Self {
+    pub(super) fn new(
+        (plan, smp): (&DevicePlan, SmpWay),
+        ports: Range<u32>,
+        groups: Groups,
+    ) -> Self {
         Self {
             kind: plan.kind,
             progress: Progress::new(ports.end - ports.start),
@@ -84,6 +91,7 @@ impl Device {
             links: LinkReads::default(),
             state_table: StateTable::default(),
             path: Path::new(plan.lid),
+            way: Way::new(smp == SmpWay::Directed, None),
             flight: Flight::default(),
             reachability: Reachability::default(),
             service: ServiceTimes::default(),

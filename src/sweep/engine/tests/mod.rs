@@ -21,6 +21,7 @@ mod random_faults;
 mod redirects;
 mod simulated_fabric;
 mod smp_limit;
+mod smp_ways;
 mod state_tables;
 mod subnet_managers;
 mod transport_loss;
@@ -173,7 +174,7 @@ fn with_manager(change: impl FnOnce(&mut Config)) -> Bench {
         sm_lid: Lid(5),
         sm_sl: 0,
         gid: Gid::default(),
-        is_down: false,
+        ..Local::default()
     });
     bench.engine.close(bench.now);
     bench.poll();

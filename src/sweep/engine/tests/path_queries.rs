@@ -30,7 +30,7 @@ fn local(sm_lid: Lid) -> Local {
             prefix: 0xfe80_0000_0000_0000,
             guid: Guid(99),
         },
-        is_down: false,
+        ..Local::default()
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use super::*;
 use crate::mad::transport::sim::{Options, SimFabric};
+use crate::sweep::routes::End;
 use crate::sweep::virtual_sweep::{VirtualSweep, all_linked_ports};
 use crate::topology::synthetic::FatTree;
 use crate::topology::{DeviceId, Fabric, ports_report};
@@ -80,7 +81,7 @@ impl Sweep {
     }
 
     /// Returns the switch port to which a host is connected.
-    fn port_of(&self, host: &str) -> (usize, Peer) {
+    fn port_of(&self, host: &str) -> (usize, End) {
         let device = self.fabric.device(self.named(host));
         let peer = device.ports[0].peer.as_ref().unwrap();
         let switch = self.fabric.find(peer.guid, peer.port).unwrap();

@@ -56,11 +56,14 @@ fn node_info_that_fails_is_sent_three_times_a_minute() {
         sim.demand_m_key(id_of(sim, "node00004"));
     });
     let mut more = 0;
-    for _ in 0..200 {
+    // At first, each way is tried.
+    for slot in 0..230 {
         sweep.slot();
         let engine = &sweep.virtual_sweep.engine;
         assert_eq!(engine.sample(0).status, Status::Ok);
-        more += engine.stats().mads_sent - u64::from(engine.sample(0).mads);
+        if slot >= 30 {
+            more += engine.stats().mads_sent - u64::from(engine.sample(0).mads);
+        }
     }
     assert!(more <= 3 * 4, "{more} MADs beside the counters");
 }
