@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use self::judge::{Series, held_up};
 use super::{HostPort, host_ports, mean};
+use crate::heat::order::natural;
 use crate::hosts::Hosts;
 use crate::ports::bins::TimeBins;
 use crate::ports::carried::Flow;
@@ -107,32 +108,35 @@ pub fn find(ports: &BTreeMap<PortKey, PortSummary>, hosts: Option<&Hosts>) -> Ve
             by_host.entry(port.host).or_default().push(port);
         }
     }
-    let mut by_rail: BTreeMap<String, Vec<HostPort<'_>>> = BTreeMap::new();
+    let mut by_rail: BTreeMap<(String, String), Vec<HostPort<'_>>> = BTreeMap::new();
     for of_host in by_host.into_values() {
         let names: Vec<_> = of_host
             .iter()
             .map(|port| (port.key.0, port.key.1, port.node()))
             .collect();
         for (rail, port) in rail::of_host(&names).into_iter().zip(of_host) {
-            by_rail.entry(rail).or_default().push(port);
+            by_rail
+                .entry((natural(&rail), rail))
+                .or_default()
+                .push(port);
         }
     }
-    let mut slower = slower(&by_rail);
-    by_rail
-        .into_iter()
-        .map(|(rail, ports)| {
-            let total = total(&ports);
-            RailRow {
-                ports: ports.len(),
-                injected_bytes: total.sent(),
-                ejected_bytes: total.received(),
-                covered_seconds: total.covered_seconds() / ports.len() as f64,
-                leaves: leaves(&ports),
-                slower: slower.remove(&rail).unwrap_or_default(),
-                rail,
-            }
-        })
-        .collect()
+    let (names, rails): (Vec<_>, Vec<_>) = by_rail.into_iter().unzip();
+    let slower = slower(&rails);
+    let row = |(((_, rail), ports), slower): (((String, String), Vec<HostPort<'_>>), _)| {
+        let mut total = Flow::default();
+        ports.iter().for_each(|port| total.add(port.total));
+        RailRow {
+            rail,
+            ports: ports.len(),
+            injected_bytes: total.sent(),
+            ejected_bytes: total.received(),
+            covered_seconds: total.covered_seconds() / ports.len() as f64,
+            leaves: leaves(&ports),
+            slower,
+        }
+    };
+    names.into_iter().zip(rails).zip(slower).map(row).collect()
 }
 
 impl<'a> HostPort<'a> {
@@ -144,12 +148,6 @@ impl<'a> HostPort<'a> {
             (None, None) => self.host,
         }
     }
-}
-
-fn total(ports: &[HostPort<'_>]) -> Flow {
-    let mut total = Flow::default();
-    ports.iter().for_each(|port| total.add(port.total));
-    total
 }
 
 fn leaves(ports: &[HostPort<'_>]) -> Vec<RailLeaf> {
@@ -178,10 +176,10 @@ fn leaves(ports: &[HostPort<'_>]) -> Vec<RailLeaf> {
     leaves
 }
 
-/// Returns the times in which rails were slower, by rail.
-fn slower(by_rail: &BTreeMap<String, Vec<HostPort<'_>>>) -> BTreeMap<String, Vec<Slower>> {
+/// Returns the times in which each rail was slower.
+fn slower(rails: &[Vec<HostPort<'_>>]) -> Vec<Vec<Slower>> {
     let bins = || {
-        let ports = by_rail.values().flatten();
+        let ports = rails.iter().flatten();
         ports
             .flat_map(|port| [port.hca, port.switch])
             .flatten()
@@ -211,28 +209,24 @@ fn slower(by_rail: &BTreeMap<String, Vec<HostPort<'_>>>) -> BTreeMap<String, Vec
         }
     };
     let ports: Vec<_> = (0..)
-        .zip(by_rail.values())
+        .zip(rails)
         .flat_map(|(rail, ports)| ports.iter().map(move |port| (rail, port)))
         .collect();
     let all: Vec<_> = ports
         .iter()
         .map(|(rail, port)| series(*rail, port))
         .collect();
-    let names: Vec<_> = by_rail.keys().collect();
-    let mut found: BTreeMap<String, Vec<Slower>> = BTreeMap::new();
-    for slow in judge::find(&all, by_rail.len(), numbers.len()) {
+    let mut found = vec![Vec::new(); rails.len()];
+    for slow in judge::find(&all, rails.len(), numbers.len()) {
         let port = slow.port.map(|port| ports[port].1);
-        found
-            .entry(names[slow.rail].clone())
-            .or_default()
-            .push(Slower {
-                host: port.map(|port| port.host.to_owned()),
-                port: port.and_then(|port| port.leaf_port.clone()),
-                from_ns: numbers[slow.steps.start] * width_ns,
-                to_ns: (numbers[slow.steps.end - 1] + 1) * width_ns,
-                slower: slow.slower,
-                held_up: slow.held_up,
-            });
+        found[slow.rail].push(Slower {
+            host: port.map(|port| port.host.to_owned()),
+            port: port.and_then(|port| port.leaf_port.clone()),
+            from_ns: numbers[slow.steps.start] * width_ns,
+            to_ns: (numbers[slow.steps.end - 1] + 1) * width_ns,
+            slower: slow.slower,
+            held_up: slow.held_up,
+        });
     }
     found
 }
