@@ -23,6 +23,9 @@ pub mod judge;
 /// recorded at different times.
 const STEPS: usize = 1000;
 
+/// Max number of HCA ports of a host. Several hosts share a name that more ports have.
+const MOST_PORTS: usize = 16;
+
 /// Traffic of a job on a rail. The field names are those of the JSON output.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct RailRow {
@@ -109,7 +112,10 @@ pub fn find(ports: &BTreeMap<PortKey, PortSummary>, hosts: Option<&Hosts>) -> Ve
         }
     }
     let mut by_rail: BTreeMap<(String, String), Vec<HostPort<'_>>> = BTreeMap::new();
-    for of_host in by_host.into_values() {
+    for of_host in by_host
+        .into_values()
+        .filter(|ports| ports.len() <= MOST_PORTS)
+    {
         let names: Vec<_> = of_host
             .iter()
             .map(|port| (port.key.0, port.key.1, port.node()))
