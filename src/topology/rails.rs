@@ -155,10 +155,13 @@ mod tests {
                 .iter()
                 .all(|remark| remark.kind == RemarkKind::OtherRail)
         );
-        net.remarks
+        let mut texts: Vec<_> = net
+            .remarks
             .iter()
             .map(|remark| remark.text.clone())
-            .collect()
+            .collect();
+        texts.sort_unstable();
+        texts
     }
 
     #[test]
