@@ -269,6 +269,6 @@ fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
         .iter()
         .copied()
         .reduce(f64::max)
-        .filter(|_| count % 2 == 0);
+        .filter(|_| count.is_multiple_of(2));
     Some(below.map_or(*middle, |below| (below + *middle) / 2.0))
 }
