@@ -67,7 +67,11 @@ const RULES: &[Rule] = &[
     rule("time", &[], &[]),
     rule("http_client", &[], &[]),
     rule("http_limits", &[], &[]),
-    rule("topology", &["record::limits", "record::types"], &[]),
+    rule(
+        "topology",
+        &["record::limits", "record::rail", "record::types"],
+        &[],
+    ),
     rule("drawing", &["record::types"], &[]),
     rule(
         "assignments",

@@ -26,6 +26,7 @@
 //! | [`limits`] | limits of the sizes of inputs |
 //! | [`suggest`] | the name that a user probably meant |
 //! | [`hostlist`] | host lists in the notation of Slurm and ClusterShell |
+//! | [`rail`] | the rail of an HCA port: its place in its host |
 //!
 //! `type` is the first field of every record. Numbers are integers unless `docs/records.md` gives
 //! another type.
@@ -46,6 +47,7 @@ pub mod limits;
 pub mod minute;
 pub mod openapi;
 pub mod port;
+pub mod rail;
 pub mod reader;
 pub mod registers;
 pub mod schema;

@@ -8,6 +8,7 @@
 //! | [`topology_report`] | reads the output of `ibnetdiscover` without `-p` |
 //! | [`names`] | separates the names of the two ends of a link |
 //! | [`name_map`] | names that an administrator assigned |
+//! | `rails` | checks that the HCAs of hosts are cabled to the leaf switches of their rails |
 //! | [`sharp`] | finds the aggregation nodes (SHARP) of switches |
 //! | [`graph`] | computes hops and tiers |
 //! | [`anonymise`] | removes names and GUIDs from a net file |
@@ -27,6 +28,7 @@ pub mod names;
 pub mod net_file;
 mod ports_lines;
 pub mod ports_report;
+mod rails;
 pub mod remark;
 pub mod shapes;
 pub mod sharp;

@@ -22,7 +22,7 @@ use ibnet_record::types::{Guid, Lid};
 use miette::Diagnostic;
 
 use super::lines::{Draft, End, Key, Line, assemble};
-use super::{Fabric, LinePosition, Remark, ports_lines, topology_report};
+use super::{Fabric, LinePosition, Remark, ports_lines, rails, topology_report};
 
 /// The net files of one subnet.
 #[derive(Clone, Debug, Default)]
@@ -160,7 +160,9 @@ pub(super) fn parse_as(format: Format, bytes: &[u8], name: &str) -> Result<NetFi
 
 fn parse_text(format: Format, text: &str, name: &str) -> Result<NetFile, NetFileError> {
     let draft = format.draft(text, 0, name)?;
-    Ok(merge(vec![name.to_owned()], vec![(0, draft)]))
+    let mut net = merge(vec![name.to_owned()], vec![(0, draft)]);
+    check_rails(std::slice::from_mut(&mut net));
+    Ok(net)
 }
 
 /// Parses several files, each with its name, into one [`NetFile`] for each subnet, in the order of
@@ -217,10 +219,12 @@ pub fn parse_all(files: &[(String, Vec<u8>)]) -> Result<Vec<NetFile>, NetFileErr
         subnet.drafts.sort_by_key(|(file, _)| *file);
     }
     subnets.sort_by_key(|subnet| subnet.drafts.first().map(|(file, _)| *file));
-    Ok(subnets
+    let mut nets: Vec<_> = subnets
         .into_iter()
         .map(|subnet| merge(names.clone(), subnet.drafts))
-        .collect())
+        .collect();
+    check_rails(&mut nets);
+    Ok(nets)
 }
 
 /// The files of one subnet, and the LIDs of all ports in them.
@@ -269,6 +273,17 @@ fn ends<'a>(draft: &'a Draft<'_>) -> impl Iterator<Item = End> + 'a {
         .flatten()
 }
 
+/// Adds a remark for each port that is cabled to another rail.
+fn check_rails(nets: &mut [NetFile]) {
+    let fabrics: Vec<_> = nets.iter().map(|net| &net.fabric).collect();
+    for (net, remark) in rails::check(&fabrics) {
+        nets[net].remarks.push(remark);
+    }
+    for NetFile { remarks, .. } in nets {
+        remarks.sort_by_key(|remark| (remark.file, remark.line, remark.kind));
+    }
+}
+
 fn merge(names: Vec<String>, drafts: Vec<(u16, Draft<'_>)>) -> NetFile {
     let files: Vec<_> = drafts.iter().map(|(file, _)| *file).collect();
     let (mut lines, mut remarks): (Vec<Line<'_>>, _) = (Vec::new(), Vec::new());
@@ -282,7 +297,6 @@ fn merge(names: Vec<String>, drafts: Vec<(u16, Draft<'_>)>) -> NetFile {
         lines.iter().filter(|line| line.peer.is_some()).count(),
     );
     let fabric = assemble(lines, &mut remarks);
-    remarks.sort_by_key(|remark| (remark.file, remark.line, remark.kind));
     NetFile {
         names,
         files,

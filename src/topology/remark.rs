@@ -46,17 +46,20 @@ pub enum RemarkKind {
     OneSided,
     /// Both ends are ports of one device.
     Loop,
+    /// The HCA port is cabled to a leaf switch of another rail.
+    OtherRail,
 }
 
 impl RemarkKind {
     /// All kinds, beginning with those whose line gives no port.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Unreadable,
         Self::Repeated,
         Self::DuplicateLid,
         Self::OneSided,
         Self::Contradiction,
         Self::Loop,
+        Self::OtherRail,
         Self::AmbiguousName,
     ];
 
@@ -75,6 +78,7 @@ impl RemarkKind {
             Self::Contradiction => "ends disagree",
             Self::OneSided => "other end missing",
             Self::Loop => "cabled to itself",
+            Self::OtherRail => "cabled to another rail",
         }
     }
 }

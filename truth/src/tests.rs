@@ -283,3 +283,54 @@ fn the_recording_of_a_scenario_has_a_record_for_each_port_and_slot() {
     assert!(servers.count() >= 2, "{:?}", truth[15].roots);
     assert!(truth[29].roots.is_empty());
 }
+
+/// `ibnet-view links --by rail` finds a slow host of a ring by this.
+#[test]
+fn only_the_port_before_a_slow_host_of_a_ring_is_held_up() {
+    const SLOW: usize = 5;
+    let fabric = small();
+    let hosts: Vec<Host> = (0..16).collect();
+    let next = (0..16).map(|host| (host + 1) % 16).collect();
+    let traffic = Traffic {
+        jobs: vec![Job {
+            packets: 500,
+            compute: 500 * PACKET,
+            ..job("ring", hosts.clone(), next)
+        }],
+        background: None,
+        // It takes packets at 0.9 of the rate of its link.
+        drains: vec![(0, SLOW as Host, Some(PACKET * 10 / 9))],
+    };
+    let mut run = Run::new(&fabric, PLAIN, &traffic, 1);
+    run.run_until(10 * SECOND);
+    let port_of = |host: &Host| fabric.port_of(*host);
+    let held_up = |host: &Host| {
+        let port = fabric.ports[port_of(host)].peer;
+        let totals = run.network.totals(port);
+        totals.waited as f64 / (totals.sent * PACKET + totals.waited) as f64
+    };
+    let sent = |host: &Host| run.network.totals(port_of(host)).sent;
+    let waited = |host: &Host| run.network.totals(port_of(host)).waited;
+    let sent_by_first = sent(&0);
+    for host in &hosts {
+        let (held_up, sent) = (held_up(host), sent(host));
+        println!(
+            "host {host}: sent {sent}, held up {held_up:.3}, waited {}",
+            waited(host)
+        );
+        // It is less than 0.1, because the first packets of a message find the buffers empty.
+        let expected = if usize::from(*host) == SLOW {
+            0.08..0.1
+        } else {
+            0.0..0.001
+        };
+        assert!(expected.contains(&held_up), "host {host}: {held_up}");
+        assert!(sent.abs_diff(sent_by_first) <= 500, "host {host}: {sent}");
+    }
+    // The host that sends to it waits too, because its packets fill the buffers on the way.
+    assert!(
+        hosts
+            .iter()
+            .all(|host| (waited(host) > 0) == (usize::from(*host) + 1 == SLOW))
+    );
+}

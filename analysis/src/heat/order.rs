@@ -427,7 +427,7 @@ pub fn tiers(ports: &[&PortAndPeer]) -> BTreeMap<Guid, u32> {
 }
 
 /// Returns a sort key that compares numbers by value: `leaf2` before `leaf10`.
-pub(super) fn natural(name: &str) -> String {
+pub(crate) fn natural(name: &str) -> String {
     /// Number of digits of the max 64-bit number.
     const DIGITS: usize = 20;
     let mut key = String::with_capacity(name.len() + DIGITS);

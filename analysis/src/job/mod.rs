@@ -28,6 +28,7 @@ pub mod all;
 pub mod compare;
 pub mod imbalance;
 pub mod marks;
+pub mod rails;
 pub mod row;
 pub mod run;
 pub mod sharing;

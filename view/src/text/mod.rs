@@ -10,6 +10,7 @@ pub mod links;
 pub mod matrix;
 pub mod phases;
 pub mod prevalence;
+pub mod rails;
 pub mod regions;
 pub mod sharing;
 pub mod sweeps;

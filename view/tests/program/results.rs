@@ -8,6 +8,7 @@ use std::path::Path;
 use ibnet_analysis::errors::ErrorRow;
 use ibnet_analysis::heat::rows::HeatRow;
 use ibnet_analysis::job::all::JobTotal;
+use ibnet_analysis::job::rails::RailRow;
 use ibnet_analysis::job::row::JobRow;
 use ibnet_analysis::job::sharing::MatrixCell;
 use ibnet_analysis::latency::LatencyRow;
@@ -708,6 +709,7 @@ fn every_field_is_documented() {
     let all = [
         HeatRow::COLUMNS,
         LinkRow::COLUMNS,
+        RailRow::COLUMNS,
         PrevalenceRow::COLUMNS,
         RootRow::COLUMNS,
         ErrorRow::COLUMNS,
