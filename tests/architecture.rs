@@ -56,6 +56,7 @@ const RULES: &[Rule] = &[
             "record::Role",
             "record::fields",
             "record::interval",
+            "record::physical",
             "record::port",
             "record::status",
             "record::types",
@@ -117,7 +118,13 @@ const RULES: &[Rule] = &[
     rule("mad::transport", &["record::types", "time"], &[]),
     rule(
         "mad::transport::sim",
-        &["record::attributes", "record::types", "time", "topology"],
+        &[
+            "record::attributes",
+            "record::registers",
+            "record::types",
+            "time",
+            "topology",
+        ],
         &["mad::transport::umad"],
     ),
     rule(
@@ -133,6 +140,11 @@ const RULES: &[Rule] = &[
     ),
     rule("sweep::port_record", &["record"], &["mad", "sweep::driver"]),
     rule(
+        "sweep::physical_record",
+        &["mad", "record"],
+        &["sweep::driver"],
+    ),
+    rule(
         "sweep::plan",
         &["assignments", "record"],
         &["sweep::driver"],
@@ -143,6 +155,8 @@ const RULES: &[Rule] = &[
             "mad",
             "record::Status",
             "record::attributes",
+            "record::physical",
+            "record::registers",
             "record::types",
             "time",
         ],

@@ -5,6 +5,7 @@ use std::time::Duration;
 use ibnet_record::attributes::Group;
 use ibnet_record::types::{Guid, Lid, NodeKind, PortNum};
 
+use super::PhysicalConfig;
 use crate::mad::exchange::index_of_pkey;
 use crate::mad::pma::Clearable;
 use crate::sweep::cadence::Cadence;
@@ -48,6 +49,8 @@ pub struct Config {
     pub verify_peers: bool,
     /// Time between two rounds of SMInfo queries. `None` disables them.
     pub managers_every: Option<Duration>,
+    /// Settings of the physical layer. `None` if it is not read.
+    pub physical: Option<PhysicalConfig>,
     /// P_Key index of every MAD, unless a redirection names another P_Key.
     pub pkey_index: u16,
     /// P_Key table of the sending port, by index. An empty table stands for the default P_Key
@@ -73,6 +76,7 @@ impl Default for Config {
             state_tables: false,
             verify_peers: false,
             managers_every: None,
+            physical: None,
             pkey_index: 0,
             pkey_table: Vec::new(),
         }

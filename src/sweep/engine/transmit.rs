@@ -72,6 +72,10 @@ impl Engine {
             (Query::Smp(_) | Query::Directed(_), _) => {
                 Target::subnet_management(path.lid, config.grace)
             }
+            (Query::Vendor(_), _) => Target {
+                give_up: self.physical.timeouts().grace,
+                ..general
+            },
             (Query::Pma(_) | Query::Clear(_), Some(redirect)) => {
                 // Queue pair 0 in a redirection means queue pair 1.
                 let qp = if redirect.qp == 0 {

@@ -194,6 +194,7 @@ impl LinkReads {
 pub(in crate::sweep::engine) struct KeyEvents {
     m: bool,
     pm: bool,
+    vendor: bool,
 }
 
 impl KeyEvents {
@@ -202,6 +203,7 @@ impl KeyEvents {
         let reported = match key {
             Key::M => &mut self.m,
             Key::Pm => &mut self.pm,
+            Key::Vendor => &mut self.vendor,
         };
         !std::mem::replace(reported, true)
     }

@@ -9,6 +9,7 @@
 //! | [`IdentityCheck`] | verification of the GUID that answers at the LID |
 //! | [`LinkReads`] | reads of PortInfo |
 //! | [`StateTable`] | reads of the states of all ports of a switch |
+//! | [`Support`] | registers of the physical layer that the device gives |
 //! | [`Path`] | LID, service level, redirection, and the path query to the subnet manager |
 //! | [`Flight`] | MADs in flight to the device |
 //! | [`Reachability`] | whether the device answers |
@@ -29,6 +30,7 @@ pub(super) use self::progress::Progress;
 pub(super) use self::reachability::Reachability;
 use super::DevicePlan;
 use super::groups::Groups;
+use super::physical::Support;
 use super::state_tables::{StateTable, TableState};
 use crate::mad::header::MadStatus;
 use crate::mad::pma::Clearable;
@@ -61,6 +63,7 @@ pub(super) struct Device {
     pub(super) identity: IdentityCheck,
     pub(super) links: LinkReads,
     pub(super) state_table: StateTable,
+    pub(super) physical: Support,
     pub(super) path: Path,
     pub(super) flight: Flight,
     pub(super) reachability: Reachability,
@@ -83,6 +86,7 @@ impl Device {
             identity: IdentityCheck::new(plan.guid),
             links: LinkReads::default(),
             state_table: StateTable::default(),
+            physical: Support::default(),
             path: Path::new(plan.lid),
             flight: Flight::default(),
             reachability: Reachability::default(),
@@ -119,6 +123,7 @@ impl Device {
         self.identity.discard_learned();
         self.links.discard_learned();
         self.state_table = StateTable::default();
+        self.physical = Support::default();
         self.path.redirect = None;
         self.clears_failed = 0;
         self.progress.repeat = None;
