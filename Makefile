@@ -21,7 +21,7 @@ PAGES_FEATURE = --features ibnet/pages
 # Debian packages: to build, for `make test`, and more for `make test-all`.
 BUILD_PACKAGES = libibumad-dev libibmad-dev libclang-dev libzstd-dev pkg-config
 TEST_PACKAGES = ibsim-utils libumad2sim0 infiniband-diags opensm python3
-ALL_PACKAGES = openssl python3-venv jq rpm lintian rpmlint
+ALL_PACKAGES = openssl python3-venv jq rpm lintian rpmlint mstflint
 # To bundle the page of ibnet-hub, and to test it in a browser.
 NODE_PACKAGES = nodejs npm
 BROWSER_PACKAGES = chromium

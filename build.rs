@@ -26,12 +26,14 @@ mod umad {
 
     /// Prefixes of the libibmad fields that the library compares with its own decoding.
     ///
-    /// They belong to the attributes of performance management, NodeInfo, PortInfo and PathRecord.
-    const FIELD_PREFIXES: [&str; 8] = [
+    /// They belong to the attributes of performance management, and to NodeInfo, PortInfo, PathRecord,
+    /// SMInfo and ExtendedPortInfo.
+    const FIELD_PREFIXES: [&str; 9] = [
         "IB_PC_",
         "IB_PESC_",
         "IB_PSC_",
         "IB_CPI_",
+        "IB_MLNX_EXT_PORT_",
         "IB_NODE_",
         "IB_PORT_",
         "IB_SA_PR_",

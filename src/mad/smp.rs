@@ -154,12 +154,13 @@ impl NodeInfo {
 /// Returns the text of NodeDescription up to its first zero byte. Replaces bytes that are not
 /// UTF-8.
 pub fn node_description(data: &Data) -> String {
-    let text = &data[..64];
-    let end = text
-        .iter()
-        .position(|octet| *octet == 0)
-        .unwrap_or(text.len());
-    String::from_utf8_lossy(&text[..end]).into_owned()
+    text(&data[..64])
+}
+
+/// Returns a text up to its first zero byte. Replaces bytes that are not UTF-8.
+pub(super) fn text(octets: &[u8]) -> String {
+    let end = octets.iter().position(|octet| *octet == 0);
+    String::from_utf8_lossy(&octets[..end.unwrap_or(octets.len())]).into_owned()
 }
 
 /// The fields of PortInfo that ibnet uses (IBA vol. 1, 14.2.5.6).

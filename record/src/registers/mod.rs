@@ -11,7 +11,7 @@
 //!   `register_access_table.adb` of mstflint (BSD or GPL).
 //! - A test compares every position with the database of Debian's package `mstflint` (4.21). A
 //!   field that this database lacks is marked with [`Field::not_compared`]; its position is from
-//!   the database of mstflint 4.34.
+//!   the database of mstflint 4.36.
 //! - No value was compared with hardware yet.
 //! - MSPS (power supplies) is left out, because no public source has its layout.
 //!

@@ -74,7 +74,7 @@ pub static PHY: Register = Register {
         code("ib_revision", PAGE + 0x04, 8, 8),
         code("lp_ib_revision", PAGE + 0x04, 0, 8),
         code("hw_link_phy_state", PAGE + 0x08, 24, 8),
-        code("phy_manger_disable_mask", PAGE + 0x08, 0, 16),
+        code("phy_manager_disable_mask", PAGE + 0x08, 0, 24).not_compared(),
         code("pcs_phy_state", PAGE + 0x0c, 0, 32),
         code("lp_proto_enabled", PAGE + 0x10, 0, 32),
         code("lp_fec_mode_support", PAGE + 0x14, 16, 16),

@@ -31,6 +31,7 @@ use ibnet_record::attributes::port_counters::PORT_COUNTERS;
 use ibnet_record::attributes::{Attribute, Field};
 
 use super::transport::umad::libibmad::{Base, FieldNumber, PaddedMad};
+use super::vendor::subnet;
 use super::{Mad, sm_info, smp};
 
 pub use super::transport::umad::rpc::LibibmadClient;
@@ -142,7 +143,7 @@ pub fn field_readers(attribute: &'static Attribute) -> Vec<FieldReader> {
 }
 
 /// Names of libibmad for the fields of subnet management that this crate reads.
-const MANAGEMENT_NAMES: [(&str, &str); 23] = [
+const MANAGEMENT_NAMES: [(&str, &str); 27] = [
     ("NodeType", "IB_NODE_TYPE_F"),
     ("NumPorts", "IB_NODE_NPORTS_F"),
     ("SystemImageGUID", "IB_NODE_SYSTEM_GUID_F"),
@@ -166,18 +167,34 @@ const MANAGEMENT_NAMES: [(&str, &str); 23] = [
     ("ActCount", "IB_SMINFO_ACT_F"),
     ("Priority", "IB_SMINFO_PRIO_F"),
     ("SMState", "IB_SMINFO_STATE_F"),
+    ("StateChangeEnable", "IB_MLNX_EXT_PORT_STATE_CHG_ENABLE_F"),
+    (
+        "MlnxLinkSpeedSupported",
+        "IB_MLNX_EXT_PORT_LINK_SPEED_SUPPORTED_F",
+    ),
+    (
+        "MlnxLinkSpeedEnabled",
+        "IB_MLNX_EXT_PORT_LINK_SPEED_ENABLED_F",
+    ),
+    (
+        "MlnxLinkSpeedActive",
+        "IB_MLNX_EXT_PORT_LINK_SPEED_ACTIVE_F",
+    ),
 ];
 
 /// Returns a reader for each field that this crate reads of an attribute of subnet management:
-/// NodeInfo, PortInfo, PortInfoExtended or SMInfo. Other attributes have no reader.
+/// NodeInfo, PortInfo, PortInfoExtended, SMInfo or ExtendedPortInfo. Other attributes have no
+/// reader.
 ///
-/// Leaves out LinkSpeedExtActive2 of PortInfo, which libibmad 44 does not have.
+/// Leaves out what libibmad 44 does not have: LinkSpeedExtActive2 of PortInfo, and most fields of
+/// ExtendedPortInfo.
 pub fn management_readers(attribute: u16) -> Vec<FieldReader> {
     let fields: &'static [Field] = match attribute {
         smp::NODE_INFO => &smp::NODE_INFO_FIELDS,
         smp::PORT_INFO => &smp::PORT_INFO_FIELDS,
         smp::PORT_INFO_EXTENDED => &[smp::FEC_MODE_ACTIVE],
         sm_info::SM_INFO => &sm_info::SM_INFO_FIELDS,
+        subnet::EXTENDED_PORT_INFO => &subnet::EXTENDED_PORT_INFO_FIELDS,
         _ => &[],
     };
     let reader = |field: &'static Field| {

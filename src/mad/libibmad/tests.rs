@@ -79,19 +79,23 @@ fn libibmad_has_every_field_of_subnet_management_but_one() {
     let declared = smp::NODE_INFO_FIELDS.len()
         + smp::PORT_INFO_FIELDS.len()
         + 1
-        + sm_info::SM_INFO_FIELDS.len();
+        + sm_info::SM_INFO_FIELDS.len()
+        + subnet::EXTENDED_PORT_INFO_FIELDS
+            .iter()
+            .filter(|field| field.is_compared)
+            .count();
     let readers = MANAGEMENT_READERS.iter().map(Vec::len).sum::<usize>();
     assert_eq!(declared - readers, 1, "LinkSpeedExtActive2");
 }
 
-/// A reader for each field of NodeInfo, PortInfo, PortInfoExtended and SMInfo that this crate
-/// reads.
+/// A reader for each field of subnet management that libibmad has and this crate reads.
 static MANAGEMENT_READERS: LazyLock<Vec<Vec<FieldReader>>> = LazyLock::new(|| {
     [
         smp::NODE_INFO,
         smp::PORT_INFO,
         smp::PORT_INFO_EXTENDED,
         sm_info::SM_INFO,
+        subnet::EXTENDED_PORT_INFO,
     ]
     .map(management_readers)
     .into()

@@ -16,6 +16,7 @@
 //! |---|---|
 //! | [`general_info`] | 0x17 GeneralInfo: chip, firmware, and which attributes the agent has |
 //! | [`register`] | 0x51 AccessRegisterGMP: registers |
+//! | [`subnet`] | attributes of subnet management that only this vendor has |
 
 use ibnet_record::types::Tid;
 
@@ -24,6 +25,7 @@ use super::header::{HEADER_LEN, Header, METHOD_GET, MadStatus};
 
 pub mod general_info;
 pub mod register;
+pub mod subnet;
 
 pub use general_info::GeneralInfo;
 
