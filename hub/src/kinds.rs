@@ -25,6 +25,7 @@ const KINDS: [(&str, &[&str]); 6] = [
             "right_device",
             "lid_change",
             "group_unsupported",
+            "physical_unsupported",
             "redirected",
             "key_demanded",
             "trap",
@@ -43,6 +44,7 @@ const KINDS: [(&str, &[&str]); 6] = [
             "local_change",
             "window_halved",
             "window_restored",
+            "physical_late",
             "traps",
             "slot_missed",
             "clock_step",
@@ -67,6 +69,7 @@ const KINDS: [(&str, &[&str]); 6] = [
         "routine",
         &[
             "group_unsupported",
+            "physical_unsupported",
             "redirected",
             "local_change",
             "window_halved",

@@ -164,13 +164,33 @@ pub fn column(field: &Field) -> (&'static str, Kind) {
     }
 }
 
-/// Returns the names of the values of a record with their types, in the order of the line.
-pub fn columns(of: PhysicalKind) -> Vec<(&'static str, Kind)> {
-    let fields = of.pages().iter().flat_map(|page| page.register().fields);
-    let mut columns: Vec<_> = Vec::new();
-    for (name, kind) in fields.map(column) {
-        if columns.iter().all(|(known, _)| *known != name) {
-            columns.push((name, kind));
+/// A value that a record can have.
+#[derive(Clone, Copy, Debug)]
+pub struct Column {
+    /// Name of the value.
+    pub name: &'static str,
+    /// Type of the value.
+    pub kind: Kind,
+    /// The page that has it.
+    pub page: Page,
+    /// The field of the page.
+    pub field: &'static Field,
+}
+
+/// Returns the values of a record in the order of the line.
+pub fn columns(of: PhysicalKind) -> Vec<Column> {
+    let mut columns: Vec<Column> = Vec::new();
+    for page in of.pages().iter().copied() {
+        for field in page.register().fields {
+            let (name, kind) = column(field);
+            if columns.iter().all(|known| known.name != name) {
+                columns.push(Column {
+                    name,
+                    kind,
+                    page,
+                    field,
+                });
+            }
         }
     }
     columns

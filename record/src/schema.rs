@@ -54,9 +54,9 @@ pub fn fields(of: Type) -> Vec<Field> {
 }
 
 fn physical_fields(of: PhysicalKind) -> Vec<Field> {
-    let values = physical::columns(of).into_iter().map(|(name, kind)| Field {
-        name,
-        kind,
+    let values = physical::columns(of).into_iter().map(|column| Field {
+        name: column.name,
+        kind: column.kind,
         presence: Presence::Optional,
     });
     // The head has the type too.

@@ -180,7 +180,7 @@ pub fn parse(line: &str) -> Result<Line, Error> {
             };
             let record: Physical = exact(line, &found)?;
             let known = physical::columns(kind);
-            let is_known = |name: &String| known.iter().any(|(known, _)| known == name);
+            let is_known = |name: &String| known.iter().any(|known| known.name == name);
             match record.values.keys().find(|name| !is_known(name)) {
                 Some(name) => Err(Error::custom(format_args!("unknown field `{name}`"))),
                 None => Ok(Line::Physical(record)),

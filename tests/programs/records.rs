@@ -26,8 +26,8 @@ use ibnet_record::reader::Type;
 use ibnet_record::strict::{self, Line};
 use ibnet_record::types::{Guid, Lid, LinkRate, NodeKind, PortNum};
 use ibnet_record::{
-    EventName, EventRecord, HistogramRecord, LinkSource, Of, Presence, Status, is_dt_slots_field,
-    tables,
+    EventName, EventRecord, HistogramRecord, LinkSource, Of, PhysicalKind, Presence, Status,
+    is_dt_slots_field, tables,
 };
 
 const DOCUMENT: &str = include_str!("../../docs/records.md");
@@ -101,6 +101,9 @@ fn is_of_type(value: &serde_json::Value, name: &str) -> bool {
             "array of strings" => value
                 .as_array()
                 .is_some_and(|values| values.iter().all(is_text)),
+            "array of integers" => value
+                .as_array()
+                .is_some_and(|values| values.iter().all(serde_json::Value::is_u64)),
             _ => panic!("docs/records.md has an unknown type: {name}"),
         }
 }
@@ -119,6 +122,9 @@ fn kind(record: &Line) -> &'static str {
         Line::Sweep(_) => "sweep",
         Line::Histogram(_) => "histogram",
         Line::Event(_) => "event",
+        Line::Physical(record) => PhysicalKind::named(&record.head.kind)
+            .expect("the strict reader accepted the type")
+            .as_str(),
     }
 }
 
@@ -202,7 +208,7 @@ fn records_of_a_sweep_have_exactly_the_documented_fields() {
     fs::write(dir.path().join("net.p"), tree.blueprint().ports_report()).unwrap();
     fs::write(
         dir.path().join("ibnet.toml"),
-        "grace = \"20ms\"\n[simulated]\ndead = [\"node00005\"]\n",
+        "grace = \"20ms\"\n[simulated]\ndead = [\"node00005\"]\n[physical]\nenabled = true\nbudget = 1.0\n",
     )
     .unwrap();
     for (groups, most) in [(&[][..], SHORT), (&["--groups", "all"], LONG)] {
@@ -212,9 +218,9 @@ fn records_of_a_sweep_have_exactly_the_documented_fields() {
             "--simulate",
             "net.p",
             "--interval",
-            "200ms",
+            "500ms",
             "--sweeps",
-            "2",
+            "4",
         ];
         let run = assert_cmd::Command::new(env!("CARGO_BIN_EXE_ibnet-sweep"))
             .current_dir(dir.path())
@@ -233,7 +239,16 @@ fn records_of_a_sweep_have_exactly_the_documented_fields() {
         }
         assert_eq!(
             types.into_iter().collect::<Vec<_>>(),
-            ["event", "histogram", "port", "start", "sweep"]
+            [
+                "event",
+                "histogram",
+                "module",
+                "phy",
+                "port",
+                "sensors",
+                "start",
+                "sweep"
+            ]
         );
     }
 }

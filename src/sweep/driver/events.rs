@@ -53,7 +53,8 @@ impl<T: Transport, C: Clock> Driver<T, C> {
                     }
                 };
                 let port = self.first_ports[device];
-                self.log_identity(port, &detail);
+                let node = &self.ports[port].node;
+                tracing::debug!(node = %Printable(node), "{detail}");
                 self.write_event(slot, EventName::PhysicalUnsupported, Some(port), &detail);
             }
             Event::PhysicalLate {

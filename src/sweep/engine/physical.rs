@@ -73,6 +73,36 @@ impl Default for PhysicalConfig {
     }
 }
 
+impl PhysicalConfig {
+    /// Returns how many requests a second the readings of a device with these ports need.
+    pub fn requests_per_second(&self, ports: u32, is_switch: bool) -> f64 {
+        let of = |kind: PhysicalKind| {
+            let pages = kind.pages().iter().copied();
+            let blocks = pages
+                .filter(|page| !is_of_changes(*page))
+                .map(|page| f64::from(register::blocks(page)));
+            let subjects = if kind.is_of_port() {
+                f64::from(ports)
+            } else {
+                f64::from(u8::from(is_switch))
+            };
+            subjects * blocks.sum::<f64>() / self.every[kind as usize].as_secs_f64()
+        };
+        PhysicalKind::ALL.map(of).iter().sum()
+    }
+
+    /// Returns how many requests a second are allowed, if there are so many others.
+    pub fn budget(&self, others_per_second: f64) -> f64 {
+        (others_per_second * f64::from(self.budget_ppm) / 1e6).max(1.0)
+    }
+}
+
+/// Returns whether a page is read for the first record of a port and after each change of its link
+/// only.
+fn is_of_changes(page: Page) -> bool {
+    page == Page::LinkDown
+}
+
 /// What was read for one record.
 #[derive(Clone, Debug)]
 pub struct PhysicalReading {
@@ -219,7 +249,7 @@ struct Budget {
 
 impl Budget {
     /// Starts a slot. `others` is the number of other requests in the previous slot.
-    fn start(&mut self, share: f64, others: u64, now: Instant) {
+    fn start(&mut self, config: &PhysicalConfig, others: u64, now: Instant) {
         let before = self.slot.replace(now);
         self.sent = 0;
         let Some(time) = before.map(|before| now.saturating_since(before).as_secs_f64()) else {
@@ -234,13 +264,9 @@ impl Budget {
             let mean = self.rate.get_or_insert(rate);
             *mean += (rate - *mean) * weight;
         }
-        let gained = time * self.per_second(share);
-        // What a slot could not send is not sent later, but a slow sampler collects one request.
-        self.tokens = (self.tokens.min(1.0) + gained).min(gained.max(1.0));
-    }
-
-    fn per_second(&self, share: f64) -> f64 {
-        (self.rate.unwrap_or(0.0) * share).max(1.0)
+        let gained = time * config.budget(self.rate.unwrap_or(0.0));
+        // What a slot could not send is not sent later, but short slots collect one request.
+        self.tokens = self.tokens.min(1.0) + gained;
     }
 }
 
@@ -291,15 +317,10 @@ impl Physical {
         }
     }
 
-    /// Returns whether a page is read. The reason of a link that went down is read for the first
-    /// time and after each change of the link.
+    /// Returns whether a reading has a page.
     fn is_due(&self, job: &Job, page: Page) -> bool {
         let is_first = self.last[job.kind as usize][job.port as usize].is_none();
-        page != Page::LinkDown || is_first || !job.is_periodic
-    }
-
-    fn share(&self) -> f64 {
-        f64::from(self.config.unwrap_or_default().budget_ppm) / 1e6
+        !is_of_changes(page) || is_first || !job.is_periodic
     }
 
     fn active_of(&mut self, device: u32) -> Option<&mut Active> {
@@ -317,8 +338,9 @@ impl Engine {
 
     /// Starts a slot.
     pub(super) fn start_physical(&mut self, others: u64, now: Instant) {
-        let share = self.physical.share();
-        self.physical.budget.start(share, others, now);
+        if let Some(config) = &self.physical.config {
+            self.physical.budget.start(config, others, now);
+        }
     }
 
     /// Returns the number of requests for the physical layer in this slot.
