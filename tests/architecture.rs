@@ -167,6 +167,8 @@ const RULES: &[Rule] = &[
         &[
             "mad",
             "record::attributes",
+            "record::physical",
+            "record::registers",
             "record::types",
             "time",
             "topology",
