@@ -11,5 +11,6 @@ mod reconnect;
 mod scenarios;
 mod transport;
 mod traps;
+mod vendor;
 mod verify;
 mod virtual_records;

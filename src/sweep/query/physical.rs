@@ -174,7 +174,9 @@ impl PhysicalResult {
             for (name, ratio) in ratios(&values) {
                 line(&name, &shown_ratio(ratio));
             }
-            for (name, value) in &values.0 {
+            // The parts of bit error ratios are shown as ratios.
+            let is_part = |name: &str| name.contains("_coef") || name.contains("_magnitude");
+            for (name, value) in values.0.iter().filter(|(name, _)| !is_part(name)) {
                 line(name, &shown(value));
             }
         }
