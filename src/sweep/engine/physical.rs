@@ -232,6 +232,8 @@ pub(super) struct Physical {
     /// Whether readings of a kind are later than they should be.
     is_late: [bool; PhysicalKind::ALL.len()],
     budget: Budget,
+    /// Time until which a slot waits for a reply, to send the next request.
+    wait: Option<Instant>,
 }
 
 /// Number of requests that may be sent.
@@ -291,6 +293,7 @@ impl Physical {
             last: [(); PhysicalKind::ALL.len()].map(|()| vec![None; count]),
             is_late: [false; PhysicalKind::ALL.len()],
             budget: Budget::default(),
+            wait: None,
         };
         for (port, has_sensors) in (0..).zip(ports) {
             for kind in PhysicalKind::ALL {
@@ -338,6 +341,7 @@ impl Engine {
 
     /// Starts a slot.
     pub(super) fn start_physical(&mut self, others: u64, now: Instant) {
+        self.physical.wait = None;
         if let Some(config) = &self.physical.config {
             self.physical.budget.start(config, others, now);
         }
@@ -398,7 +402,9 @@ impl Engine {
                     // The turn of this reading is left out.
                     self.physical.jobs(queue).remove(place);
                     self.physical.repeat(Job { due: now, ..job }, now);
-                } else if self.physical.active_of(index).is_some() {
+                } else if self.physical.active_of(index).is_some()
+                    || !self.devices[index as usize].flight.is_free()
+                {
                     place += 1;
                 } else {
                     if next.is_none_or(|(other, ..)| job.due < other.due) {
@@ -463,11 +469,7 @@ impl Engine {
             return None;
         }
         loop {
-            let devices = &self.devices;
-            let is_free = |active: &Active| {
-                active.sent.is_none() && devices[active.device as usize].flight.is_free()
-            };
-            let Some(place) = self.physical.active.iter().position(is_free) else {
+            let Some(place) = self.ready_reading() else {
                 if self.start_reading(now) {
                     continue;
                 }
@@ -520,21 +522,30 @@ impl Engine {
             )
     }
 
-    /// Returns whether the slot waits to send more requests for the physical layer.
+    /// Returns whether the slot waits to send more requests for the physical layer, and stores until
+    /// when it waits for a reply.
     pub(super) fn waits_for_physical(&mut self, now: Instant) -> bool {
+        self.physical.wait = None;
         if self.physical.config.is_none() || !self.may_send_physical() || self.pace.next() > now {
             return false;
         }
-        let is_ready = |active: &Active| active.sent.is_none_or(|sent| now < sent + USUAL);
-        self.physical.active.iter().any(is_ready) || self.start_reading(now)
+        let usual = self.physical.active.iter().filter_map(|active| active.sent);
+        let wait = usual.map(|sent| sent + USUAL).max();
+        self.physical.wait = wait.filter(|until| *until > now);
+        self.physical.wait.is_some() || self.ready_reading().is_some() || self.start_reading(now)
+    }
+
+    /// Returns the place of a reading whose next request can be sent.
+    fn ready_reading(&self) -> Option<usize> {
+        let is_ready = |active: &Active| {
+            active.sent.is_none() && self.devices[active.device as usize].flight.is_free()
+        };
+        self.physical.active.iter().position(is_ready)
     }
 
     /// Returns when a slot that waits for replies of the physical layer stops waiting.
     pub(super) fn physical_wait(&self) -> Option<Instant> {
-        let sent = self.physical.active.iter().filter_map(|active| active.sent);
-        sent.map(|sent| sent + USUAL)
-            .max()
-            .filter(|_| self.may_send_physical())
+        self.physical.wait
     }
 
     /// Ends a reading with what was answered.
