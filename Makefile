@@ -238,7 +238,8 @@ KERNEL_PROGRAMS ?= target/release
 KERNEL_SCENARIOS ?=
 
 test-kernel: $(if $(filter target/release,$(KERNEL_PROGRAMS)),build) ## Test with two Linux kernels and a mock HCA in QEMU; nothing is installed
-	@$(if $(filter target/debug,$(KERNEL_PROGRAMS)),$(RUN) build -p ibnet --bins --all-features)
+	@$(if $(filter target/debug,$(KERNEL_PROGRAMS)),$(RUN) build -p ibnet --bins --example registers --all-features)
+	@$(if $(filter target/release,$(KERNEL_PROGRAMS)),$(RUN) build --release -p ibnet --example registers)
 	./tests/kernel/run $(KERNEL_PROGRAMS) $(KERNEL_SCENARIOS)
 
 # A real systemd in QEMU runs the installed services. Takes two minutes with KVM.
@@ -258,11 +259,12 @@ test-fleet: build-full deps-node tools ## 20 samplers with NATS, archive and hub
 SOAK_RUNS ?= 20
 
 soak: deps-browser tools build test-systemd ## Repeat the tests on a loaded machine and the kernels SOAK_RUNS (20) times, and torture: many hours
+	$(RUN) build --release -p ibnet --example registers
 	./scripts/under-load --runs $(SOAK_RUNS) make test-all
 	./scripts/under-load --runs $(SOAK_RUNS) --cores one --load 0 make test
 	@for run in $$(seq $(SOAK_RUNS)); do \
 	    echo "soak: run $$run of $(SOAK_RUNS)"; \
-	    ./tests/kernel/run $(KERNEL_PROGRAMS) $(KERNEL_SCENARIOS) || exit 1; \
+	    IBNET_REGISTER_IMAGES=$$((run * 500))-$$((run * 500 + 499)) ./tests/kernel/run $(KERNEL_PROGRAMS) $(KERNEL_SCENARIOS) || exit 1; \
 	    ./tests/slurm/run target/release || exit 1; \
 	done
 	$(MAKE) --no-print-directory test-fleet

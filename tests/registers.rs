@@ -1,8 +1,8 @@
 //! The positions of all fields of registers, compared with the register database of mstflint.
 //!
 //! Debian's package `mstflint` has the database; `make test-all` installs it. It is read here and
-//! is not a part of this repository. `IBNET_REGISTER_DATABASE=FILE` compares with another edition,
-//! which must have the fields that Debian's lacks too.
+//! is not a part of this repository. `IBNET_REGISTER_DATABASE=SWITCH:HCA` compares with the two files
+//! of another edition, which must have the fields that Debian's lacks too.
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use std::collections::BTreeMap;
@@ -134,16 +134,17 @@ impl Database {
 
 /// Returns whether the fields of the database tile the field, and have its name.
 fn agrees(field: &Field, leaves: &[Leaf]) -> bool {
-    let values = (0..usize::from(field.len)).map(|index| {
-        let first = usize::from(field.first_bit) + index * usize::from(field.stride);
-        first..first + usize::from(field.width)
-    });
     // Values without gaps are compared as a whole: a text of 16 characters can be 4 dwords.
-    let runs: Vec<Range<usize>> = if field.stride == field.width {
-        vec![field.first_bit.into()..field.end_bit().into()]
-    } else {
-        values.collect()
-    };
+    let is_whole = field.stride == field.width;
+    let mut runs = (0..if is_whole { 1 } else { field.len }).map(|index| {
+        let first = usize::from(field.first_bit) + usize::from(index) * usize::from(field.stride);
+        let end = if is_whole {
+            field.end_bit().into()
+        } else {
+            first + usize::from(field.width)
+        };
+        first..end
+    });
     // The parts of a value have endings, such as `high` and `low`, and lanes have numbers.
     let stem = |name: &str| str::trim_end_matches(name, char::is_numeric).to_owned();
     let is_named = |leaf: &Leaf, is_part: bool| {
@@ -154,7 +155,7 @@ fn agrees(field: &Field, leaves: &[Leaf]) -> bool {
                 field.name == *new && (leaf.name == *old || is_part && leaf.name.starts_with(old))
             })
     };
-    runs.iter().all(|run| {
+    runs.all(|run| {
         let parts: Vec<&Leaf> = leaves
             .iter()
             .filter(|leaf| leaf.bits.start < run.end && run.start < leaf.bits.end)
@@ -176,7 +177,9 @@ mod with_tools {
     #[test]
     fn every_field_has_the_position_in_the_register_database() {
         let other = std::env::var("IBNET_REGISTER_DATABASE").ok();
-        let Ok(text) = std::fs::read_to_string(other.as_deref().unwrap_or(INSTALLED)) else {
+        let files = other.as_deref().unwrap_or(INSTALLED).split(':');
+        let texts: Result<Vec<String>, _> = files.map(std::fs::read_to_string).collect();
+        let Ok(texts) = texts else {
             assert!(
                 other.is_none() && std::env::var_os("IBNET_REQUIRE_TOOLS").is_none(),
                 "the register database of mstflint is missing: run `make deps-all`"
@@ -188,16 +191,19 @@ mod with_tools {
             );
             return;
         };
-        let database = Database::new(&text);
+        let databases: Vec<Database> = texts.iter().map(|text| Database::new(text)).collect();
         let (mut compared, mut left_out, mut faults) = (0, 0, Vec::new());
         for page in Page::ALL {
             let register = page.register();
-            let (own, layout) = database.register(register);
+            let (own, layout): (Vec<_>, Vec<_>) = databases
+                .iter()
+                .map(|database| database.register(register))
+                .unzip();
             let selectors = register.request.iter().map(|(field, _)| (field, &own));
             let fields = register.fields.iter().map(|field| (field, &layout));
-            for (field, leaves) in selectors.chain(fields) {
+            for (field, editions) in selectors.chain(fields) {
                 let expected = field.is_compared || other.is_some();
-                if agrees(field, leaves) == expected {
+                if editions.iter().any(|leaves| agrees(field, leaves)) == expected {
                     *(if expected {
                         &mut compared
                     } else {

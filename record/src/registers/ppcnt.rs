@@ -42,6 +42,8 @@ const SINCE_CLEAR: Field = Field::new(
 /// - `phy_symbol_errors` counts the bits that were wrong after FEC and PLR, and
 ///   `phy_effective_errors` those that were wrong after FEC.
 /// - `fc_zero_hist` is the first empty bin of [`FEC_HISTOGRAM`].
+/// - Only HCAs have `time_since_last_link_up` and `port_up_time`: since the link came up, and since
+///   the device was reset.
 pub static BER: Register = Register {
     id: ID,
     name: NAME,
@@ -75,8 +77,15 @@ pub static BER: Register = Register {
             .stride(16)
             .not_compared(),
         wide("phy_effective_errors", SET + 0x7c, Unit::Events),
+        up("time_since_last_link_up", "time_since_last_link_up_s", 0x94),
+        up("port_up_time", "port_up_time_s", 0x98),
     ],
 };
+
+/// Time in which the port was active. The device counts 128 ms.
+const fn up(name: &'static str, json: &'static str, octet: u16) -> Field {
+    time(name, json, SET + octet, Unit::Measure("s", 128, 1000)).not_compared()
+}
 
 /// Group 0x12: forward error correction, and how often the link went down.
 ///

@@ -369,6 +369,7 @@ bool answer(struct mock_hca *hca, u16 dlid, struct packet *packet)
 
 	if (mad[1] == IB_MGMT_CLASS_SUBN_ADM)
 		return dlid == sm_lid && node && node->manages && administer(hca, packet);
+	statistics.vendor_sets += mad[1] == MGMT_CLASS_VENDOR && mad[3] != METHOD_GET;
 	if (mad[3] != METHOD_GET && !clear)
 		return false;
 	mad[3] = METHOD_GET_RESP;
@@ -398,6 +399,11 @@ bool answer(struct mock_hca *hca, u16 dlid, struct packet *packet)
 		mad[6] = !by_lid;
 		if (!by_lid)
 			packet->slid = PERMISSIVE;
+		return true;
+	case MGMT_CLASS_VENDOR:
+		if (!node)
+			return false;
+		vendor_answer(node, mad);
 		return true;
 	default:
 		return false;

@@ -6,6 +6,7 @@
  * verbs.c	the verbs that ib_core and ib_mad call
  * wire.c	the way of a MAD: faults, delays, completions
  * agents.c	the answers: performance management, subnet management, administration
+ * vendor.c	the answers: registers of the vendor
  * fabric.c	switches, HCAs and links
  * traps.c	subscriptions to traps, and the Reports of the subnet manager
  * faults.c	the faults and the statistics, as module parameters
@@ -98,9 +99,18 @@ void wire_acknowledge(const struct mock_qp *qp, const u8 *response);
 /* agents.c */
 
 /* A Report is the only MAD that no request has caused. */
-enum { CLASS_PMA, CLASS_SMP, CLASS_SA, CLASS_REPORT, CLASSES };
+enum { CLASS_PMA, CLASS_SMP, CLASS_SA, CLASS_REPORT, CLASS_VENDOR, CLASSES };
+
+/* Management class of NVIDIA devices: vendor range 1 */
+#define MGMT_CLASS_VENDOR	0x0a
 
 bool answer(struct mock_hca *hca, u16 dlid, struct packet *packet);
+
+struct mock_node;
+
+/* vendor.c */
+
+void vendor_answer(const struct mock_node *node, u8 *mad);
 
 /* fabric.c */
 
@@ -168,6 +178,7 @@ struct faults {
 	unsigned long moving[BITS_TO_LONGS(LIDS)];
 	int trend;		/* added to the traffic counters of `moving` at each reply */
 	ulong step;		/* added to the 64-bit traffic counters and those by service level */
+	uint register_image;	/* selects the random octets of all registers */
 	uint path_sl;		/* SL in path records */
 	uint refuse_inform;	/* status of the answers to InformInfo */
 	uint ignore_responses;	/* number of ReportResps that are lost */
@@ -182,6 +193,9 @@ struct statistics {
 	ulong directed;		/* requests by the LID of a switch, and from there by port */
 	ulong cleared;		/* requests that cleared counters */
 	ulong state_tables;	/* requests for the states of all ports of a switch */
+	ulong registers;	/* requests for a register */
+	ulong vendor_sets;	/* requests of class 0x0a with a method but Get */
+	ulong vendor_acts;	/* bits in requests for a register that would change a device */
 	ulong informs;		/* requests for a subscription */
 	ulong withdrawals;	/* requests to end a subscription */
 	ulong subscriptions;	/* that exist now */

@@ -137,6 +137,8 @@ static u8 class_of(u8 mgmt_class)
 		return CLASS_SMP;
 	case IB_MGMT_CLASS_SUBN_ADM:
 		return CLASS_SA;
+	case MGMT_CLASS_VENDOR:
+		return CLASS_VENDOR;
 	default:
 		return CLASS_PMA;
 	}
