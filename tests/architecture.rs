@@ -195,6 +195,7 @@ const RULES: &[Rule] = &[
         &[
             "mad",
             "record::attributes",
+            "record::registers",
             "record::types",
             "sweep::driver",
             "sweep::query",

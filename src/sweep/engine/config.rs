@@ -84,9 +84,10 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Returns the settings of a second sampler of its ports. It does not clear counters, and does
-    /// not query those that the first sampler clears: when they decrease between two of its
-    /// readings, it cannot know by how much they had grown.
+    /// Returns the settings of a second sampler of its ports. It does not read the physical layer,
+    /// whose counters need no second reading. It does not clear counters, and does not query those
+    /// that the first sampler clears: when they decrease between two of its readings, it cannot know
+    /// by how much they had grown.
     #[must_use]
     pub fn of_secondary(&self) -> Self {
         let is_kept = |group: Group| {
@@ -97,6 +98,7 @@ impl Config {
             groups: groups.filter(|group| is_kept(*group)).collect(),
             cadence: self.cadence.only(|place| is_kept(self.groups[place])),
             clearing: None,
+            physical: None,
             ..self.clone()
         }
     }

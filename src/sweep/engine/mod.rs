@@ -229,7 +229,7 @@ impl Engine {
                 seed as u32,
                 (capacity, agents),
                 (MAX_UNANSWERED, MANAGER_TIMEOUTS),
-                (physical::WINDOW, physical.timeouts()),
+                (physical::QUEUED, physical.timeouts()),
             ),
             smp_limit: SmpLimit::new(config.grace),
             smps_wait: None,

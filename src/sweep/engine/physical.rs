@@ -32,7 +32,14 @@ use crate::sweep::inflight::{Purpose, Timeouts, Transaction};
 use crate::time::Instant;
 
 /// Max number of requests in flight.
-pub(super) const WINDOW: usize = 4;
+const WINDOW: usize = 4;
+
+/// Number of requests that are usually sent while one waits for its timeout. Answered ones stay in
+/// the queue of timeouts behind it.
+pub(super) const QUEUED: usize = 256;
+
+/// Max number of complete readings that the caller has not taken. The oldest are dropped.
+const FINISHED: usize = 16;
 
 /// Vendor ID of NVIDIA in NodeInfo.
 const NVIDIA: u32 = 0x2c9;
@@ -289,7 +296,7 @@ impl Physical {
             due: [(); PhysicalKind::ALL.len()].map(|()| VecDeque::with_capacity(count)),
             urgent: VecDeque::with_capacity(2 * count),
             active: Vec::with_capacity(WINDOW),
-            finished: VecDeque::with_capacity(2 * WINDOW),
+            finished: VecDeque::with_capacity(FINISHED),
             last: [(); PhysicalKind::ALL.len()].map(|()| vec![None; count]),
             is_late: [false; PhysicalKind::ALL.len()],
             budget: Budget::default(),
@@ -559,6 +566,9 @@ impl Engine {
         } = self.physical.active.swap_remove(place);
         if images.iter().any(Option::is_some) {
             let last = self.physical.last[job.kind as usize][job.port as usize].replace(at);
+            if self.physical.finished.len() == FINISHED {
+                self.physical.finished.pop_front();
+            }
             self.physical.finished.push_back(PhysicalReading {
                 kind: job.kind,
                 device: device as usize,
