@@ -5,6 +5,7 @@ mod changes;
 mod clear;
 mod discovery;
 mod handover;
+mod physical;
 mod rates;
 mod reads;
 mod reconnect;

@@ -601,8 +601,9 @@ impl Engine {
         active.sent = None;
         let lacking = match (transaction.query, answer) {
             (Query::Vendor(vendor::Query::Register(query)), Ok(())) => {
-                let image = active.images[active.page].get_or_insert_default();
-                image.take(query.block, mad);
+                if let Some(image) = active.images.get_mut(active.page) {
+                    image.get_or_insert_default().take(query.block, mad);
+                }
                 (active.at, active.block) = (now, query.block + 1);
                 if active.block >= register::blocks(query.page) {
                     (active.page, active.block) = (active.page + 1, 0);

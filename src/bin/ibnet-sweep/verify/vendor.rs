@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ibnet::cli::{self, Progress, Staged};
 use ibnet::config::Config;
@@ -12,8 +12,9 @@ use ibnet::mad::smp::{self, NodeInfo};
 use ibnet::mad::transport::Transport;
 use ibnet::mad::transport::sim::SimTransport;
 use ibnet::mad::transport::umad::UmadTransport;
-use ibnet::sweep::driver::{Address, DeviceClient, SystemClock};
+use ibnet::sweep::driver::{Address, Clock, DeviceClient, SystemClock};
 use ibnet::sweep::query::Client;
+use ibnet::time::Instant;
 use ibnet::verify::models::{self, Model};
 use ibnet::verify::vendor::{self, VendorDevice, VendorReport};
 use ibnet_record::types::{Lid, PortNum};
@@ -38,6 +39,7 @@ const NVIDIA: u32 = 0x2c9;
 
 /// Sends MADs at a limited rate.
 struct Pace {
+    clock: SystemClock,
     started: Instant,
     sent: u32,
 }
@@ -46,7 +48,7 @@ impl Pace {
     /// Counts MADs and waits until the next one may be sent. Returns false if none may.
     fn sent(&mut self, mads: u32) -> bool {
         self.sent += mads;
-        std::thread::sleep((SPACING * self.sent).saturating_sub(self.started.elapsed()));
+        std::thread::sleep((SPACING * self.sent).saturating_sub((self.clock.now() - self.started)));
         self.sent < MAX_MADS
     }
 }
@@ -111,8 +113,10 @@ fn read<T: Transport>(
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let mut document = VendorReport::new(format!("Linux {}", release.trim()));
     let mut lines = Report::default();
+    let clock = SystemClock::start();
     let mut pace = Pace {
-        started: Instant::now(),
+        started: clock.now(),
+        clock,
         sent: 0,
     };
     let asked = models::spread(fabric.devices.len(), MAX_IDENTIFIED);

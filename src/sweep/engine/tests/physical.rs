@@ -131,14 +131,15 @@ fn every_port_is_read_in_its_time() {
 fn counters_are_read_at_the_same_times_as_without_the_physical_layer() {
     let run = |physical| {
         let mut sweep = Sweep::new(physical, Firmware::Usual);
-        (0..120)
-            .map(|_| {
-                sweep.sweep.slot(SECOND);
-                (0..sweep.ports)
-                    .map(|port| sweep.sweep.engine.sample(port).rtt)
-                    .collect::<Vec<_>>()
-            })
-            .collect::<Vec<_>>()
+        let mut slot = || {
+            sweep.sweep.slot(SECOND);
+            let engine = &sweep.sweep.engine;
+            let times: Vec<_> = (0..sweep.ports)
+                .map(|port| engine.sample(port).rtt)
+                .collect();
+            (engine.stats().duration(), times)
+        };
+        (0..120).map(|_| slot()).collect::<Vec<_>>()
     };
     assert_eq!(run(ample()), run(None));
 }
