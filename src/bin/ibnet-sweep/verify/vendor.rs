@@ -48,7 +48,7 @@ impl Pace {
     /// Counts MADs and waits until the next one may be sent. Returns false if none may.
     fn sent(&mut self, mads: u32) -> bool {
         self.sent += mads;
-        std::thread::sleep((SPACING * self.sent).saturating_sub((self.clock.now() - self.started)));
+        std::thread::sleep((SPACING * self.sent).saturating_sub(self.clock.now() - self.started));
         self.sent < MAX_MADS
     }
 }
