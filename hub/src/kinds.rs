@@ -14,6 +14,8 @@ const KINDS: [(&str, &[&str]); 6] = [
             "link_flapped",
             "link_change",
             "peer_changed",
+            "congestion_began",
+            "congestion_ended",
         ],
     ),
     (
@@ -146,6 +148,8 @@ mod tests {
             "archive_failed",
             "archive_behind",
             "archive_back",
+            "congestion_began",
+            "congestion_ended",
         ];
         let unknown: Vec<_> = KINDS
             .iter()

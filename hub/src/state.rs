@@ -12,6 +12,7 @@ use ibnet_analysis::job::marks::{self, Mark};
 use ibnet_analysis::ports::PortKey;
 use ibnet_analysis::record::{Port, Record};
 use ibnet_analysis::routes::Routes;
+use ibnet_analysis::trees::Trees;
 use ibnet_analysis::when::Zone;
 use ibnet_record::Says;
 use serde::Serialize;
@@ -124,6 +125,8 @@ pub(crate) struct Hub {
     pub(crate) users: Option<Users>,
     /// The alerts.
     alerts: Mutex<Alerts>,
+    /// The regions of congestion.
+    regions: Mutex<Arc<Trees>>,
 }
 
 /// A recording counts as read when this time has passed without new lines.
@@ -195,6 +198,7 @@ impl Hub {
             marks: None,
             users: None,
             alerts: Mutex::default(),
+            regions: Mutex::new(Arc::new(Trees::no_regions())),
         }
     }
 
@@ -237,6 +241,15 @@ impl Hub {
     /// Locks the alerts. They stay usable if a thread panics.
     pub(crate) fn alerts(&self) -> MutexGuard<'_, Alerts> {
         self.alerts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the regions of congestion that the last look for conditions knew.
+    pub(crate) fn regions(&self) -> Arc<Trees> {
+        Arc::clone(&self.regions.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn set_regions(&self, regions: Trees) {
+        *self.regions.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(regions);
     }
 
     pub(crate) fn frame(&self) -> Option<Arc<Frame>> {

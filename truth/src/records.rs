@@ -146,10 +146,13 @@ impl<W: Write> Sampler<W> {
                     share(totals.received - before.received),
                 );
                 record.dt_ns = Some(nanoseconds(ticks));
-                (record.xmit_gbps, record.xmit_utilization) = (Some(sent * LINK_GBPS), Some(sent));
-                (record.rcv_gbps, record.rcv_utilization) =
-                    (Some(received * LINK_GBPS), Some(received));
-                record.xmit_blocked = Some((totals.waited - before.waited) as f64 / ticks as f64);
+                // Samplers write six decimals, and an archive has no more.
+                let rounded = |value: f64| Some((value * 1e6).round() / 1e6);
+                let rates = |share| (rounded(share * LINK_GBPS), rounded(share));
+                (record.xmit_gbps, record.xmit_utilization) = rates(sent);
+                (record.rcv_gbps, record.rcv_utilization) = rates(received);
+                let waited = (totals.waited - before.waited) as f64;
+                record.xmit_blocked = rounded(waited / ticks as f64);
             }
             record.counters = counters;
             self.last[port] = Some((now, totals));

@@ -62,7 +62,15 @@ pub struct Trees {
     pub seconds: f64,
     /// Length of the intervals in nanoseconds. Shorter congestion can be missed.
     pub interval_ns: u64,
+    /// Names and links of the ports in the trees.
     labels: BTreeMap<PortKey, PortLabel>,
+    /// A tree that is not in more than this number of intervals has ended, and its root begins
+    /// another one. `None` for one tree for each root.
+    gap: Option<u64>,
+    /// The trees that can go on, while intervals are searched.
+    open: BTreeMap<Root, Tree>,
+    /// End of the last interval that was searched, in nanoseconds since 1970.
+    until_ns: u64,
 }
 
 /// A root and the ports that waited for it.
@@ -174,67 +182,105 @@ impl Trees {
         limits: Limits,
         each: impl FnMut(Wait),
     ) -> Self {
-        Self::search(ports, devices, limits, None, each)
+        let mut found = Self::new(None);
+        Self::search(ports, devices, limits, &mut [&mut found], each);
+        found
     }
 
-    /// Finds all trees. With `gap`, a tree that is not in more than this number of intervals has
-    /// ended.
+    const fn new(gap: Option<u64>) -> Self {
+        Self {
+            trees: Vec::new(),
+            circles: BTreeMap::new(),
+            seconds: 0.0,
+            interval_ns: 0,
+            labels: BTreeMap::new(),
+            gap,
+            open: BTreeMap::new(),
+            until_ns: 0,
+        }
+    }
+
+    /// Searches each interval once, and adds what it shows to all of `into` that do not know the
+    /// interval yet.
     fn search(
         ports: &BTreeMap<PortKey, PortSummary>,
         devices: &Devices,
         limits: Limits,
-        gap: Option<u64>,
+        into: &mut [&mut Self],
         mut each: impl FnMut(Wait),
-    ) -> Self {
-        let peers = ports
-            .iter()
-            .filter_map(|(key, port)| Some((port.peer?, PortLabel::of_peer(*key, port))));
-        let labels = peers
-            .chain(ports.iter().map(|(key, port)| (*key, PortLabel::of(port))))
-            .collect();
-        let ports = with_equal_bins(ports);
-        let interval_ns = ports
-            .values()
-            .map(|port| port.bins.width_ns())
-            .max()
-            .unwrap_or(0);
-        let mut found = Self {
-            trees: Vec::new(),
-            circles: BTreeMap::new(),
-            seconds: 0.0,
-            interval_ns,
-            labels,
-        };
-        let mut trees: BTreeMap<Root, Tree> = BTreeMap::new();
-        for_each_snapshot(&ports, interval_ns, devices, limits, |snapshot| {
-            if let Some(gap) = gap {
-                let until = |tree: &Tree| tree.span_ns.1 / interval_ns.max(1);
-                let ended = trees.extract_if(.., |_, tree| until(tree) + gap < snapshot.number);
-                found.trees.extend(ended.map(|(_, tree)| tree));
+    ) {
+        let with_bins = with_equal_bins(ports);
+        let widths = with_bins.values().map(|port| port.bins.width_ns());
+        let interval_ns = widths.max().unwrap_or(0);
+        for found in &mut *into {
+            found.interval_ns = interval_ns;
+            found.trees.sort_by_key(|tree| tree.span_ns.1);
+            for tree in std::mem::take(&mut found.trees) {
+                let earlier = found.open.insert((tree.root, tree.cause), tree);
+                found.trees.extend(earlier);
             }
-            found.add(snapshot, &mut trees, &mut each);
+        }
+        for_each_snapshot(&with_bins, interval_ns, devices, limits, |snapshot| {
+            for found in &mut *into {
+                found.add(snapshot, &mut each);
+            }
         });
-        found.trees.extend(trees.into_values());
-        // The sort is stable, so trees of equal weight stay in the order of their GUIDs.
-        found
-            .trees
-            .sort_by(|a, b| b.held_up_seconds.total_cmp(&a.held_up_seconds));
-        found
+        for found in into {
+            found
+                .trees
+                .extend(std::mem::take(&mut found.open).into_values());
+            // The sort is stable, so trees of equal weight stay in the order of their GUIDs.
+            found
+                .trees
+                .sort_by(|a, b| b.held_up_seconds.total_cmp(&a.held_up_seconds));
+            found.label(ports);
+        }
+    }
+
+    /// Takes the names of the ports in the trees. A known name stays.
+    fn label(&mut self, ports: &BTreeMap<PortKey, PortSummary>) {
+        let mut known = std::mem::take(&mut self.labels);
+        let in_trees = self.trees.iter().flat_map(|tree| {
+            let branches = tree.branches.keys().copied();
+            branches.chain([tree.root])
+        });
+        let mut without_records = BTreeSet::new();
+        for key in in_trees.chain(self.circles.keys().copied()) {
+            let label = known.remove(&key);
+            match label.or_else(|| ports.get(&key).map(PortLabel::of)) {
+                Some(label) => drop(self.labels.insert(key, label)),
+                None => drop(without_records.insert(key)),
+            }
+        }
+        without_records.retain(|key| !self.labels.contains_key(key));
+        if without_records.is_empty() {
+            return;
+        }
+        for (key, port) in ports {
+            if let Some(peer) = port.peer.filter(|peer| without_records.contains(peer)) {
+                self.labels.insert(peer, PortLabel::of_peer(*key, port));
+            }
+        }
     }
 
     /// Adds the trees of an interval.
-    fn add(
-        &mut self,
-        snapshot: &Snapshot,
-        trees: &mut BTreeMap<Root, Tree>,
-        each: &mut impl FnMut(Wait),
-    ) {
+    fn add(&mut self, snapshot: &Snapshot, each: &mut impl FnMut(Wait)) {
         let from = snapshot.number.saturating_mul(self.interval_ns);
+        if from < self.until_ns {
+            return;
+        }
+        self.until_ns = from.saturating_add(self.interval_ns);
+        if let Some(gap) = self.gap {
+            let last = from.saturating_sub(gap.saturating_mul(self.interval_ns));
+            let ended = self.open.extract_if(.., |_, tree| tree.span_ns.1 < last);
+            self.trees.extend(ended.map(|(_, tree)| tree));
+        }
         if snapshot.is_congested() {
             self.seconds += snapshot.seconds();
         }
         for ((root, cause), waiting) in &snapshot.roots {
-            let tree = trees
+            let tree = self
+                .open
                 .entry((*root, *cause))
                 .or_insert_with(|| Tree::new(*root, *cause));
             tree.extend(snapshot.number, self.interval_ns);
@@ -251,12 +297,12 @@ impl Trees {
             let load = snapshot.load(*key);
             let part = load.blocked * load.seconds / roots.len() as f64;
             for root in roots {
-                if let Some(tree) = trees.get_mut(root) {
+                if let Some(tree) = self.open.get_mut(root) {
                     tree.held_up_seconds += part;
                     each(Wait {
                         root: *root,
                         port: *key,
-                        span_ns: (from, from.saturating_add(self.interval_ns)),
+                        span_ns: (from, self.until_ns),
                         seconds: part,
                     });
                 }

@@ -113,7 +113,8 @@ impl Trees {
         self.trees.iter().map(|tree| self.row(tree)).collect()
     }
 
-    pub(super) fn row(&self, tree: &Tree) -> TreeRow {
+    /// Returns the row of a tree.
+    pub fn row(&self, tree: &Tree) -> TreeRow {
         let victim = |(key, branch): (&PortKey, &Branch)| VictimRow {
             port: self.name(*key),
             to: self.peer(*key),

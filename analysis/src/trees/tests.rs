@@ -514,6 +514,13 @@ fn jobs_that_cause_and_suffer_are_compared_with_the_truth() {
     );
     assert_eq!((row.victim_precision, row.victim_recall), (None, Some(0.0)));
     assert_eq!(compared(&[labels(0, true, 1.0)], &[])[0].cause_recall, None);
+    // With a job on the host to which the root leads, this job is the cause.
+    let runs = [run("storm", "n"), run("idle", "oss1*")];
+    let row = &compared(&[labels(0, true, 1.0)], &runs)[0];
+    assert_eq!(
+        (row.cause_precision, row.cause_recall),
+        (Some(0.0), Some(0.0))
+    );
 }
 
 /// Two bursts of a tenth of a second in each second.
@@ -625,6 +632,70 @@ fn tree_that_ended_and_begins_again_is_another_region() {
     assert_eq!(
         Trees::find(&ports, &devices, Limits::default()).trees.len(),
         1
+    );
+}
+
+#[test]
+fn region_that_goes_on_in_later_records_is_the_same() {
+    let shares = [1.0, 1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 1.0].map(|share| (share, share));
+    let lines = partial_incast(&shares);
+    let slot = |line: &String| {
+        let line: serde_json::Value = serde_json::from_str(line).expect("a record");
+        line["slot"].as_u64().expect("a slot")
+    };
+    let regions_of = |parts: &[(u64, u64)]| {
+        let mut regions = Trees::no_regions();
+        for (from, to) in parts {
+            let is_in_part = |line: &&String| (*from..*to).contains(&slot(line));
+            let lines: Vec<_> = lines.iter().filter(is_in_part).cloned().collect();
+            let (ports, devices) = fold((Ports::with_bins(64), Devices::default()), &lines);
+            let limits = Limits::default();
+            Trees::find_and_continue(&ports.finish(), &devices, limits, &mut [&mut regions]);
+        }
+        regions.regions(&[], None)
+    };
+    let whole = regions_of(&[(1, 11)]);
+    let names: Vec<_> = whole.iter().map(|row| &*row.region).collect();
+    assert_eq!(names, ["core/2@0", "core/2@9"]);
+    // The parts can overlap.
+    assert_eq!(regions_of(&[(1, 3), (3, 5), (4, 9), (8, 11)]), whole);
+}
+
+#[test]
+fn regions_are_forgotten_after_their_end() {
+    let shares = [1.0, 0.0, 0.0, 0.0, 0.0, 1.0].map(|share| (share, share));
+    let lines = partial_incast(&shares);
+    let (ports, devices) = fold((Ports::with_bins(64), Devices::default()), &lines);
+    let found = Trees::find_regions(&ports.finish(), &devices, Limits::default());
+    let left = |ns, most| {
+        let mut regions = found.clone();
+        regions.forget_before(ns, most);
+        let names = regions.trees.iter().map(|tree| regions.region_name(tree));
+        names.collect::<Vec<_>>()
+    };
+    assert_eq!(left(0, 100).len(), 2);
+    assert_eq!(left(2_000_000_000, 100), ["core/2@5"]);
+    // Each has three waiting ports.
+    assert_eq!(left(0, 7), ["core/2@5"]);
+}
+
+/// All packets that wait at the port to a host are for this host.
+#[test]
+fn job_on_the_host_to_which_a_root_leads_causes_it() {
+    let lines = partial_incast(&[(1.0, 1.0); 2]);
+    let (ports, devices) = fold((Ports::with_bins(64), Devices::default()), &lines);
+    let run = |id: &str, hosts: &str| JobRun::new(id, hosts, None, None).expect("a host list");
+    let found = Trees::find_regions(&ports.finish(), &devices, Limits::default());
+    let jobs_of = |runs: &[JobRun]| {
+        let rows = found.regions(runs, None);
+        let jobs = rows[0].jobs.iter();
+        jobs.map(|job| (job.job.clone(), job.causes, job.host_ports))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(jobs_of(&[run("7", "n")]), [("7".to_owned(), true, 2)]);
+    assert_eq!(
+        jobs_of(&[run("7", "n"), run("9", "oss1")]),
+        [("7".to_owned(), false, 2), ("9".to_owned(), true, 0)]
     );
 }
 

@@ -266,9 +266,40 @@ export class Fabric {
         held_up_seconds: victims.reduce((sum, each) => sum + each.blocked_seconds, 0),
         host_ports: hosts,
         switch_ports: victims.length - hosts,
+        regions: [this.region(slot - active, slot, victims)],
         victims,
       },
     ];
+  }
+
+  /** Returns the region of a tree, which began 40 s before the tree. */
+  region(since, until, victims) {
+    const hosts = victims.filter((each) => each.is_host).length;
+    const root = this.name(this.root);
+    const job = (job, causes, share) => ({
+      job,
+      causes,
+      host_ports: 2,
+      blocked_seconds: 30,
+      share,
+    });
+    return {
+      region: `${root.node}/${root.port}@${since - 40}`,
+      root,
+      to: this.name(this.ports[this.root].peer),
+      why: "full",
+      confidence: "high",
+      ports_beyond: 0,
+      other_ways: null,
+      other_ways_utilization: null,
+      since_ns: (since - 40) * INTERVAL,
+      until_ns: until * INTERVAL,
+      xmit_utilization: 0.988,
+      held_up_seconds: victims.reduce((sum, each) => sum + each.blocked_seconds, 40),
+      host_ports: hosts,
+      switch_ports: victims.length - hosts,
+      jobs: [job("4711", true, 0.7), job("<img", false, 0.02)],
+    };
   }
 
   errors(slot) {

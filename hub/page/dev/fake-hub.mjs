@@ -211,6 +211,7 @@ function alerts() {
     node: null,
     ...subject,
     summary,
+    region: null,
     mark: null,
     runbook: `https://wiki.example/runbook.md#${alert.toLowerCase()}`,
     since_ns: (lastSlot() - 300) * INTERVAL,
@@ -227,6 +228,11 @@ function alerts() {
       "Sampler node00145 mlx5_0/1 sends no records",
     ),
   ];
+  for (const { root, regions } of fabric.trees(lastSlot())) {
+    const summary = `${root.node} port ${root.port} is the root of congestion`;
+    const row = alert("InfinibandCongestionRoot", "warning", "pending", root, summary);
+    rows.push({ ...row, region: regions[0].region });
+  }
   const receiver = { sent: 12, failed: 0, dropped: 0, error: null };
   return {
     looked_ns: lastSlot() * INTERVAL,

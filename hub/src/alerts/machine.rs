@@ -41,6 +41,8 @@ pub(crate) struct Finding {
     pub(crate) node: Option<String>,
     /// A sentence about the condition, with names.
     pub(crate) summary: String,
+    /// Name of the region of congestion.
+    pub(crate) region: Option<String>,
 }
 
 impl Subject {
@@ -84,6 +86,8 @@ pub(crate) struct Alert {
     pub(crate) node: Option<String>,
     /// A sentence about the condition.
     pub(crate) summary: String,
+    /// Name of the region of congestion, for an alert about its root.
+    pub(crate) region: Option<String>,
     /// Address of the section of the runbook.
     pub(crate) runbook: String,
     /// Time from which the condition was true, in nanoseconds since 1970.
@@ -165,12 +169,14 @@ impl Machine {
             subject,
             node,
             summary,
+            region,
         } = finding;
         let is_full = self.alerts.len() >= MAX;
         let key = (condition.name, subject);
         match self.alerts.get_mut(&key) {
             Some(known) if known.state != Phase::Resolved => {
-                (known.seen, known.node, known.summary) = (now, node, summary);
+                (known.seen, known.node) = (now, node);
+                (known.summary, known.region) = (summary, region);
             }
             None if is_full => self.left_out += 1,
             _ => {
@@ -181,6 +187,7 @@ impl Machine {
                     subject: key.1.clone(),
                     node,
                     summary,
+                    region,
                     runbook: settings.runbook(condition),
                     since_ns: wall_ns,
                     resolved_ns: None,

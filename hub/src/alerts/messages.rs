@@ -69,6 +69,7 @@ pub(crate) fn alertmanager<'a>(
             ("runbook_url", alert.runbook.clone()),
         ]);
         annotations.extend(alert.node.clone().map(|node| ("node", node)));
+        annotations.extend(alert.region.clone().map(|region| ("region", region)));
         Posted {
             labels,
             annotations,

@@ -34,6 +34,7 @@ fn dead(guid: u64) -> Finding {
         },
         node: None,
         summary: "x".to_owned(),
+        region: None,
     }
 }
 

@@ -8,15 +8,16 @@ use std::time::Duration;
 use ibnet_analysis::devices::DeviceFault;
 use ibnet_analysis::errors::{LinkFault, Thresholds};
 use ibnet_analysis::ports::{PortKey, PortName};
-use ibnet_analysis::trees::{Limits, RootCause};
+use ibnet_analysis::trees::{Limits, RegionRow, RootCause, TreeRow, Trees};
 use ibnet_record::ERROR_COUNTERS;
 use ibnet_record::types::{NodeKind, PortNum, Printable};
 
 use super::conditions::{self, Condition};
 use super::machine::{Finding, Subject};
 use super::settings::Settings;
-use crate::events::Filter;
+use crate::events::{EventRow, Filter};
 use crate::live::topology::Topology;
+use crate::query::congestion;
 use crate::query::error::ApiError;
 use crate::query::evaluated::{self, Evaluated};
 use crate::query::managers;
@@ -50,6 +51,17 @@ const STUCK: Duration = Duration::from_secs(60);
 /// invent ports.
 const MAX_COUNTERS: usize = 50_000;
 
+/// Time for which an ended region of congestion is kept, and max number of waiting ports in all
+/// regions together.
+const REGIONS_NS: u64 = 3600 * SECOND_NS;
+const MAX_WAITING: usize = 500_000;
+
+/// Max number of jobs that an event names.
+const MAX_JOBS: usize = 10;
+
+/// Root, cause and begin of a region of congestion.
+type RegionId = (PortKey, RootCause, u64);
+
 /// Remembers what a condition needs from earlier records.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
@@ -58,6 +70,8 @@ pub(crate) struct Watch {
     /// What the last evaluation found, and the ports that had records then.
     found: Vec<Finding>,
     known: BTreeSet<PortKey>,
+    /// The regions of congestion whose begin was reported as an event.
+    reported: BTreeSet<RegionId>,
     /// For each port with errors in the last hour and each condition: increases by the start of
     /// their minute.
     errors: BTreeMap<(PortKey, &'static str), VecDeque<(u64, u64)>>,
@@ -131,6 +145,7 @@ impl Watch {
             // After a clock was corrected, the newest records can be older.
             if to.saturating_add(ERRORS_NS) < self.evaluated_ns {
                 self.evaluated_ns = to;
+                hub.set_regions(Trees::no_regions());
             }
             return Ok(());
         }
@@ -141,25 +156,69 @@ impl Watch {
         self.found = Vec::new();
         self.find_faults(&found, to, settings);
         let seconds = (to - from) as f64 / SECOND_NS as f64;
-        let roots = found.trees(Limits::default(), 0).into_iter();
+        let mut regions = Trees::clone(&hub.regions());
+        let trees = found.follow(Limits::default(), &mut [&mut regions]);
         // A root of more than half of the time range is no short burst.
-        let roots =
-            roots.filter(|tree| tree.why != RootCause::Unclear && tree.seconds > seconds / 2.0);
-        self.found.extend(roots.map(|tree| {
-            let why = match tree.why {
-                RootCause::SlowHost => "the host receives too slowly",
-                RootCause::Unreachable => "the device behind it does not answer",
-                RootCause::Full | RootCause::Unclear => "its link is full",
-            };
-            let summary = format!(
-                "{} is the root of congestion, because {why}; {} host ports and {} switch ports wait",
-                of_port(&tree.root),
-                tree.host_ports,
-                tree.switch_ports
-            );
-            at_port(&conditions::CONGESTION_ROOT, &tree.root, summary)
-        }));
+        let roots = trees
+            .trees
+            .iter()
+            .filter(|tree| tree.cause != RootCause::Unclear && tree.seconds > seconds / 2.0);
+        let mut begun = BTreeSet::new();
+        for tree in roots {
+            let of_root = regions.of_root((tree.root, tree.cause));
+            let region = of_root.max_by_key(|region| region.span_ns);
+            let name = region.map(|region| regions.region_name(region));
+            self.found.push(root_finding(trees.row(tree), name));
+            begun.extend(region.map(|region| (tree.root, tree.cause, region.span_ns.0)));
+        }
+        self.report(hub, &regions, begun);
+        regions.forget_before(to.saturating_sub(REGIONS_NS), MAX_WAITING);
+        hub.set_regions(regions);
         Ok(())
+    }
+
+    /// Adds the events about these regions if they have none yet, and about those that ended.
+    fn report(&mut self, hub: &Hub, regions: &Trees, begun: BTreeSet<RegionId>) {
+        let mut events = Vec::new();
+        let region = |(root, cause, since): &RegionId| {
+            let mut of_root = regions.of_root((*root, *cause));
+            of_root.find(|region| region.span_ns.0 == *since)
+        };
+        let new = begun.difference(&self.reported).filter_map(region);
+        events.extend(new.map(|region| {
+            let name = regions.region_name(region);
+            let detail = format!("region {name}: {}", why(region.cause));
+            (region.root, region.span_ns.0, "congestion_began", detail)
+        }));
+        self.reported.extend(begun);
+        let mut ended = Vec::new();
+        self.reported.retain(|key| {
+            let region = region(key);
+            ended.extend(region.filter(|region| regions.has_ended(region)));
+            region.is_some_and(|region| !regions.has_ended(region))
+        });
+        if !ended.is_empty() {
+            let runs = congestion::runs(hub, regions);
+            events.extend(ended.into_iter().map(|region| {
+                let row = regions.region(region, &runs, None);
+                (
+                    region.root,
+                    region.span_ns.1,
+                    "congestion_ended",
+                    ended_text(&row),
+                )
+            }));
+        }
+        let mut state = hub.write();
+        for ((guid, port), ts, event, detail) in events {
+            let node = regions.name((guid, port)).node;
+            state.events.add(EventRow {
+                guid: Some(guid),
+                port: Some(port),
+                node: Some(node.into()),
+                ..EventRow::of_hub(ts, event, detail)
+            });
+        }
     }
 
     /// Finds dead devices, links that are down, and counters with more errors than their limit.
@@ -293,6 +352,7 @@ impl Watch {
                 },
                 node: None,
                 summary: format!("Sampler {} {what}", name(&sampler.title())),
+                region: None,
             });
         };
         if !sampler.connected {
@@ -365,6 +425,50 @@ fn find_managers(hub: &Hub, wall_ns: u64, all: &mut Vec<Finding>) {
     }
 }
 
+/// Returns why a port is the root of congestion.
+const fn why(cause: RootCause) -> &'static str {
+    match cause {
+        RootCause::SlowHost => "the host receives too slowly",
+        RootCause::Unreachable => "the device behind it does not answer",
+        RootCause::Full => "its link is full",
+        RootCause::Unclear => "the cause is not clear",
+    }
+}
+
+/// Returns the finding about a root of congestion, with the name of its region.
+fn root_finding(row: TreeRow, region: Option<String>) -> Finding {
+    let summary = format!(
+        "{} is the root of congestion, because {}; {} host ports and {} switch ports wait",
+        of_port(&row.root),
+        why(row.why),
+        row.host_ports,
+        row.switch_ports
+    );
+    Finding {
+        region,
+        ..at_port(&conditions::CONGESTION_ROOT, &row.root, summary)
+    }
+}
+
+/// Describes a region that ended.
+fn ended_text(row: &RegionRow) -> String {
+    let seconds = (row.until_ns - row.since_ns) as f64 / SECOND_NS as f64;
+    let mut text = format!(
+        "region {}: {seconds:.1} s, in which {} ports waited for {:.1} s in all",
+        row.region,
+        row.host_ports + row.switch_ports,
+        row.held_up_seconds
+    );
+    for (verb, causes) in [("caused", true), ("suffered", false)] {
+        let jobs = row.jobs.iter().filter(|job| job.causes == causes);
+        let jobs: Vec<&str> = jobs.take(MAX_JOBS).map(|job| &*job.job).collect();
+        if !jobs.is_empty() {
+            text += &format!("; {verb} by {}", jobs.join(", "));
+        }
+    }
+    text
+}
+
 /// Returns whether a port stands for its link. A link with a fault at both ends has one alert.
 fn is_first_end(found: &Evaluated, key: PortKey, peer: Option<PortKey>) -> bool {
     let kind = |key: &PortKey| found.ports().get(key).and_then(|port| port.kind);
@@ -402,6 +506,7 @@ fn at_port(condition: &'static Condition, port: &PortName, summary: String) -> F
         },
         node: Some(port.node.to_string()).filter(|node| !node.is_empty()),
         summary,
+        region: None,
     }
 }
 
@@ -411,5 +516,6 @@ fn of_fabric(condition: &'static Condition, summary: String) -> Finding {
         subject: Subject::default(),
         node: None,
         summary,
+        region: None,
     }
 }

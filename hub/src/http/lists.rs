@@ -6,7 +6,7 @@ use axum::extract::{RawQuery, State};
 use axum::http::HeaderMap;
 use ibnet_analysis::errors::Thresholds;
 use ibnet_analysis::links::LinkOrder;
-use ibnet_analysis::trees::{Limits, RootCause};
+use ibnet_analysis::trees::Limits;
 use ibnet_record::types::{Guid, PortNum};
 use serde::Serialize;
 
@@ -17,6 +17,7 @@ use super::places::Weight;
 use super::values::kept_range;
 use crate::events::{EventRow, Filter};
 use crate::kinds;
+use crate::query::congestion;
 use crate::query::error::{ApiError, wrong};
 use crate::query::managers::{self, ManagerRow};
 use crate::query::ports::{self, Search};
@@ -123,12 +124,10 @@ pub(crate) async fn trees(
     let range = range(&app.hub, &params)?;
     app.compute_at(Weight::of_all_ports(&app.hub, range), headers, move |hub| {
         let found = evaluations.find(hub, range)?;
-        let mut trees = found.trees(limits, top);
-        if params.one("to")?.is_none() {
-            // An unclear cause of a recent tree is usually settled by the next slots.
-            let settled = found.range.1.saturating_sub(2 * interval_ns(hub));
-            trees.retain(|tree| tree.why != RootCause::Unclear || tree.since_ns < settled);
-        }
+        // An unclear cause of a recent tree is usually settled by the next slots.
+        let settled = found.range.1.saturating_sub(2 * interval_ns(hub));
+        let settled = params.one("to")?.is_none().then_some(settled);
+        let trees = congestion::trees(hub, &found, limits, top, settled);
         rows(found.range, trees)
     })
     .await

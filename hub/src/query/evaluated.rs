@@ -5,7 +5,7 @@
 //! the last passes are kept.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use ibnet_analysis::devices::Devices;
 use ibnet_analysis::errors::{Errors, Thresholds};
@@ -14,7 +14,7 @@ use ibnet_analysis::input::memory::{REACH_NS, fold_port};
 use ibnet_analysis::links::{self, LinkOrder, LinkRow};
 use ibnet_analysis::ports::{DATA_COUNTERS, PortKey, PortSummary, Ports};
 use ibnet_analysis::stat::Stat;
-use ibnet_analysis::trees::{Limits, TreeRow, Trees};
+use ibnet_analysis::trees::{Limits, Trees};
 use ibnet_record::ERROR_COUNTERS;
 
 use crate::events::{self, Filter};
@@ -43,6 +43,17 @@ pub(crate) struct Evaluated {
     pub(crate) range: (u64, u64),
     ports: BTreeMap<PortKey, PortSummary>,
     devices: Devices,
+    /// The congestion by the usual limits, after the first search.
+    congestion: OnceLock<Congestion>,
+}
+
+/// The congestion of a time range.
+#[derive(Debug)]
+pub(crate) struct Congestion {
+    /// One tree for each root.
+    pub(crate) trees: Trees,
+    /// The regions, from their begin, which can be before the time range.
+    pub(crate) regions: Trees,
 }
 
 /// The last passes.
@@ -118,11 +129,7 @@ pub(crate) fn evaluate(hub: &Hub, (from, to): (u64, u64)) -> Result<Evaluated, A
                 range: (from, to),
             },
         )?;
-        return Ok(Evaluated {
-            range: (from, to),
-            ports: ports.finish(),
-            devices,
-        });
+        return Ok(Evaluated::new((from, to), ports, devices));
     }
     let mut events_of: BTreeMap<PortKey, Vec<usize>> = BTreeMap::new();
     for (place, event) in events.iter().enumerate() {
@@ -159,14 +166,19 @@ pub(crate) fn evaluate(hub: &Hub, (from, to): (u64, u64)) -> Result<Evaluated, A
         }
     }
     let (ports, devices) = fold;
-    Ok(Evaluated {
-        range: (from, to),
-        ports: ports.finish(),
-        devices,
-    })
+    Ok(Evaluated::new((from, to), ports, devices))
 }
 
 impl Evaluated {
+    fn new(range: (u64, u64), ports: Ports, devices: Devices) -> Self {
+        Self {
+            range,
+            ports: ports.finish(),
+            devices,
+            congestion: OnceLock::new(),
+        }
+    }
+
     /// Returns the first links in an order. `top` 0 means all.
     pub(crate) fn links(&self, order: LinkOrder, top: usize) -> Vec<LinkRow> {
         let links = links::find(&self.ports);
@@ -178,15 +190,24 @@ impl Evaluated {
             .collect()
     }
 
-    pub(crate) fn trees(&self, limits: Limits, top: usize) -> Vec<TreeRow> {
-        let rows = Trees::find(&self.ports, &self.devices, limits)
-            .rows()
-            .into_iter();
-        rows.take(if top == 0 { usize::MAX } else { top }).collect()
+    /// Returns the congestion by the usual limits. The regions are those of the hub, and the others
+    /// of the time range.
+    pub(crate) fn congestion(&self, hub: &Hub) -> &Congestion {
+        let search = || self.search(Limits::default(), Trees::clone(&hub.regions()));
+        self.congestion.get_or_init(search)
     }
 
-    pub(crate) fn all_trees(&self) -> Trees {
-        Trees::find(&self.ports, &self.devices, Limits::default())
+    /// Searches for congestion. The regions are these, continued, and the others of the time range.
+    pub(crate) fn search(&self, limits: Limits, mut regions: Trees) -> Congestion {
+        let mut own = Trees::no_regions();
+        let trees = self.follow(limits, &mut [&mut regions, &mut own]);
+        regions.complete(own, self.range);
+        Congestion { trees, regions }
+    }
+
+    /// Finds all trees, and continues regions.
+    pub(crate) fn follow(&self, limits: Limits, regions: &mut [&mut Trees]) -> Trees {
+        Trees::find_and_continue(&self.ports, &self.devices, limits, regions)
     }
 
     pub(crate) const fn ports(&self) -> &BTreeMap<PortKey, PortSummary> {

@@ -334,7 +334,7 @@ pub(crate) fn one(
         let own = Traffic::of(hub, &found, &known.run.hosts);
         answer.uplinks = own.uplinks();
         answer.neighbours = own.neighbours(&others, range);
-        answer.trees = trees(&found, &known.run.hosts);
+        answer.trees = trees(hub, &found, &known.run.hosts);
         let mut phases = marks::phases(found.ports(), &known.run.hosts, &marks);
         phases.retain(|phase| phase.covered_seconds > 0.0 || phase.blocked_covered_seconds > 0.0);
         answer.phases = marks::by_name(&phases);
@@ -541,9 +541,8 @@ impl Traffic {
     }
 }
 
-fn trees(found: &Evaluated, hosts: &Hosts) -> Vec<JobTree> {
-    let mut trees = found.all_trees();
-    trees.retain_hosts(hosts);
+fn trees(hub: &Hub, found: &Evaluated, hosts: &Hosts) -> Vec<JobTree> {
+    let trees = &found.congestion(hub).trees;
     let is_own = |key: &PortKey| hosts.contains_node(&trees.name(*key).node);
     let row = |tree: &Tree| {
         let of_hosts = || tree.branches.iter().filter(|(key, _)| trees.is_host(**key));

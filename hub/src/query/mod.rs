@@ -6,6 +6,7 @@
 //! | [`series`] | the values of a port over time |
 //! | [`heat`] | the values of all ports over time |
 //! | [`evaluated`] | links, congestion trees and errors |
+//! | [`congestion`] | congestion trees with their regions and jobs |
 //! | [`groups`] | groups of hosts with their traffic |
 //! | [`jobs`] | jobs with their traffic, links and neighbours |
 //! | [`memory`] | the records in memory behind those of an archive |
@@ -17,6 +18,7 @@
 //! | [`phases`] | the marks of applications |
 //! | [`marks`] | the marks of the timeline |
 
+pub(crate) mod congestion;
 pub(crate) mod error;
 pub(crate) mod evaluated;
 pub(crate) mod groups;

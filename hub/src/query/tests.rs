@@ -273,10 +273,17 @@ fn rows_equal_those_of_the_analysis_of_files() {
             );
         }
         let trees = Trees::find(&ports, &devices, TreeLimits::default()).rows();
+        let congestion = found.congestion(&hub);
         assert_eq!(
-            json(&found.trees(TreeLimits::default(), 0)),
+            json(&congestion.trees.rows()),
             json(&trees),
             "trees from {from} to {to}"
+        );
+        let regions = Trees::find_regions(&ports, &devices, TreeLimits::default());
+        assert_eq!(
+            json(&congestion.regions.regions(&[], None)),
+            json(&regions.regions(&[], None)),
+            "regions from {from} to {to}"
         );
         let errors = Errors::find(&ports, &devices, &Thresholds::default(), None).rows();
         assert_eq!(

@@ -234,12 +234,12 @@ impl Chunk {
         size_of::<Self>() + self.packed.octets() + self.identity_octets
     }
 
-    /// Appends the records to a list.
+    /// Appends the records since a time, in nanoseconds since 1970, to a list.
     pub(crate) fn read<'a>(
         &'a self,
         of: Of<'a>,
         names: &'a Names,
-        wanted: &Wanted,
+        (wanted, since): (&Wanted, u64),
         to: &mut Vec<Port<'a>>,
     ) {
         let is_wanted = |key: Key| match (key.as_counter(), wanted) {
@@ -255,8 +255,23 @@ impl Chunk {
             return;
         }
         let mut counters = columns.split_off(fields().count());
+        let mut codes: Vec<Option<u64>> = Vec::with_capacity(columns.len());
         let mut last_ts = 0_u64;
         for _ in 0..self.packed.rows {
+            codes.clear();
+            codes.extend(columns.iter_mut().map(|(_, values)| values.next_value()));
+            let ts = fields()
+                .zip(&codes)
+                .find(|(field, _)| *field == PortField::ts);
+            let ts = ts.and_then(|(_, code)| *code).unwrap_or(0);
+            let before = std::mem::replace(&mut last_ts, ts);
+            // Making a record costs more than reading its numbers.
+            if ts < since {
+                for (_, values) in &mut counters {
+                    values.next_value();
+                }
+                continue;
+            }
             let mut port = ReadPort {
                 sampler: Cow::Borrowed(of.sampler),
                 role: of
@@ -267,14 +282,13 @@ impl Chunk {
                 ..ReadPort::without_values(read_counters(&mut counters, names))
             };
             shared().for_each(|field| port.set(field, self.identity.get(field)));
-            for (field, (_, values)) in fields().zip(&mut columns) {
-                if let Some(code) = values.next_value() {
+            for (field, code) in fields().zip(&codes) {
+                if let Some(code) = *code {
                     port.set(field, value(field, code, names));
                 }
             }
-            let since = port.ts.wrapping_sub(last_ts);
-            last_ts = port.ts;
-            port.dt_ns = port.dt_ns.map(|dt_ns| dt_ns.wrapping_add(since));
+            let passed = port.ts.wrapping_sub(before);
+            port.dt_ns = port.dt_ns.map(|dt_ns| dt_ns.wrapping_add(passed));
             // The values were checked when the record was added.
             to.extend(Port::new(port));
         }
@@ -348,7 +362,7 @@ mod tests {
                 port: PortNum(2),
             },
             &names,
-            wanted,
+            (wanted, 0),
             &mut read,
         );
         check(read);

@@ -121,11 +121,14 @@ impl Column {
 
     /// Appends the length of the column and its bytes.
     pub(crate) fn write(&self, to: &mut Vec<u8>) {
-        let mut end = Vec::new();
-        put_run(self.run, &mut end);
-        put(to, (self.octets.len() + end.len()) as u128);
+        // The length of the last run is known when it has been written.
+        let start = to.len();
+        put_run(self.run, to);
+        let end = to.len() - start;
+        to.truncate(start);
+        put(to, (self.octets.len() + end) as u128);
         to.extend_from_slice(&self.octets);
-        to.extend_from_slice(&end);
+        put_run(self.run, to);
     }
 
     /// Removes all records, but keeps the memory.

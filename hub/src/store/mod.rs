@@ -434,7 +434,7 @@ impl PortChunks {
         self.read_since(wanted, 0)
     }
 
-    /// Reads all chunks that end at `since` or later.
+    /// Reads the records since a time, in nanoseconds since 1970.
     fn read_since(&self, wanted: &Wanted, since: u64) -> Vec<Port<'_>> {
         let (guid, port): (Guid, PortNum) = self.key;
         let mut records = Vec::new();
@@ -449,7 +449,7 @@ impl PortChunks {
             chunks
                 .iter()
                 .filter(is_near)
-                .for_each(|chunk| chunk.read(of, &self.names, wanted, &mut records));
+                .for_each(|chunk| chunk.read(of, &self.names, (wanted, since), &mut records));
         }
         records
     }

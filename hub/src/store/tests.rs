@@ -58,6 +58,21 @@ fn times(store: &Store, guid: u64) -> Vec<u64> {
 }
 
 #[test]
+fn only_records_near_a_time_range_are_read() {
+    let mut store = Store::new(UNLIMITED);
+    for second in 100..155 {
+        add(&mut store, "s", 1, second);
+    }
+    let key = (Guid(1), PortNum(1));
+    let chunks = store.chunks(key, 0, u64::MAX).expect("records");
+    let read = |from: u64| chunks.records_from(&Wanted::All, from * SECOND).len();
+    // Ten seconds before the range have the counters at its begin.
+    assert_eq!(read(140), 25);
+    // No record is before this range, so older ones are read too.
+    assert_eq!(read(100), 55);
+}
+
+#[test]
 fn late_records_are_kept_and_copies_are_dropped() {
     let mut store = Store::new(UNLIMITED);
     for second in [100, 101, 103, 102, 103, 100, 104] {

@@ -43,7 +43,7 @@ const SINCE_CLEAR: Field = Field::new(
 ///   `phy_effective_errors` those that were wrong after FEC.
 /// - `fc_zero_hist` is the first empty bin of [`FEC_HISTOGRAM`].
 /// - Only HCAs have `time_since_last_link_up` and `port_up_time`: since the link came up, and since
-///   the device was reset.
+///   the device was reset. They are 0 in a firmware that does not measure them.
 pub static BER: Register = Register {
     id: ID,
     name: NAME,

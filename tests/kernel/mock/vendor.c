@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Vendor-specific management, class 0x0A: GeneralInfo and the registers of a device. A register is
- * an image of random octets, which `register_image` selects: two programs that read it are compared.
- * Only Get is answered. Other methods, and bits of a Get that act, are counted.
+ * an image of random octets, which `register_image` selects: the outputs of two programs that read
+ * it are compared. Only Get is answered. Other methods, and bits of a Get that act, are counted.
  */
 #include <linux/string.h>
 
@@ -51,8 +51,9 @@ static const struct selection {
 /* 32 random bits of a register; the same for the same arguments. */
 static u32 bits(u64 guid, u16 id, u32 select, u32 at)
 {
-	u64 x = guid * 0x9e3779b97f4a7c15ULL + ((u64)id << 32) + select + (u64)faults.register_image * 0x2545f4914f6cdd1dULL + ((u64)at << 48);
+	u64 x = guid * 0x9e3779b97f4a7c15ULL + ((u64)at << 48) + ((u64)id << 32) + select;
 
+	x += faults.register_image * 0x2545f4914f6cdd1dULL;
 	x ^= x >> 31;
 	x *= 0xbf58476d1ce4e5b9ULL;
 	x ^= x >> 29;
@@ -94,8 +95,9 @@ static bool access_register(const struct mock_node *node, u8 *mad)
 	for (at = 0; at < BLOCK_OCTETS; at += 4) {
 		u32 place = block * BLOCK_OCTETS + at;
 		u32 repeated = !block && at < 8 ? selections[i].mask[at / 4] : 0;
-		/* Pages of one register differ. */
-		u32 value = bits(node->guid, id, (first[0] & selections[i].mask[0]) + 31 * (first[1] & selections[i].mask[1] & 0xff), place);
+		/* Ports and pages of a register differ. */
+		u32 select = (first[0] & selections[i].mask[0]) + 31 * (first[1] & selections[i].mask[1] & 0xff);
+		u32 value = bits(node->guid, id, select, place);
 
 		put_unaligned_be32((value & ~repeated) | (repeated ? first[at / 4] & repeated : 0), mad + BLOCK + at);
 	}

@@ -22,14 +22,15 @@ pub fn report(regions: &[RegionRow], top: usize, zone: &Zone) -> String {
         return "No region of congestion: no port waited.\n".to_owned();
     }
     let mut text = count(regions.len(), "region") + " of congestion\n";
-    for (number, row) in (1..).zip(regions.iter().take(top)) {
+    for row in regions.iter().take(top) {
         let to = row
             .to
             .as_ref()
             .map_or_else(String::new, |to| format!(" -> {to}"));
         let seconds = (row.until_ns - row.since_ns) as f64 / 1e9;
         text += &format!(
-            "\nRegion {number}: root {}{to}\n  {} to {}, {seconds:.1} s; {} and {} waited for {:.1} s in all\n  {}\n",
+            "\nRegion {}: root {}{to}\n  {} to {}, {seconds:.1} s; {} and {} waited for {:.1} s in all\n  {}\n",
+            Printable(&row.region),
             row.root,
             zone.format(row.since_ns, CLOCK),
             zone.format(row.until_ns, CLOCK),

@@ -51,13 +51,14 @@ pub fn report(rows: &[ScoreRow]) -> String {
         text += &format!(
             "\nJobs, by {} and second:\n  cause a root   precision {}, recall {}\n  \
              victims        precision {}, recall {}\n  \
-             rank correlation of blocked share and slowdown {}\n",
+             rank correlation with the slowdown: blocked share {}, less sent {}\n",
             row.method,
             number(row.cause_precision),
             number(row.cause_recall),
             number(row.victim_precision),
             number(row.victim_recall),
             number(row.rank_correlation),
+            number(row.less_sent_correlation),
         );
     }
     text

@@ -51,14 +51,16 @@ fn lines(fabric: &Fabric, traffic: &Traffic) -> String {
                 let blocked = (sent(id, port.num, second).waited
                     - sent(id, port.num, second - 1).waited)
                     .as_secs_f64();
+                // As samplers write them; an archive has no more decimals.
+                let rounded = |value: f64| (value * 1e6).round() / 1e6;
                 let line = json!({
                     "type": "port", "ts": (START + second) * 1_000_000_000, "slot": START + second, "sampler": "s", "guid": device.guid, "port": port.num,
                     "lid": device.lid, "node": device.name, "kind": device.kind, "hops": null, "peer_guid": peer.guid, "peer_port": peer.port,
                     "peer": fabric.device(there).name, "link": "4xEDR", "link_source": "live", "status": "ok", "rtt_ns": 1000, "mads": 1, "identity": "ok",
                     "port_xmit_data_bytes": octets(id, port.num, second), "port_rcv_data_bytes": octets(there, peer.port, second),
                     "port_rcv_errors": if id == DeviceId(0) { second } else { 0 }, "dt_ns": 1_000_000_000,
-                    "xmit_gbps": out * 8.0 / 1e9, "rcv_gbps": back * 8.0 / 1e9, "xmit_utilization": out / CAPACITY, "rcv_utilization": back / CAPACITY,
-                    "xmit_blocked": blocked,
+                    "xmit_gbps": rounded(out * 8.0 / 1e9), "rcv_gbps": rounded(back * 8.0 / 1e9), "xmit_utilization": rounded(out / CAPACITY),
+                    "rcv_utilization": rounded(back / CAPACITY), "xmit_blocked": rounded(blocked),
                 });
                 text += &format!("{line}\n");
             }
@@ -102,8 +104,12 @@ impl Setup {
 
     /// Runs a command and returns its output.
     fn view(&self, args: &[&str]) -> String {
+        self.view_of("lines.jsonl", args)
+    }
+
+    fn view_of(&self, input: &str, args: &[&str]) -> String {
         let mut args: Vec<&str> = args.to_vec();
-        args.insert(1, "lines.jsonl");
+        args.insert(1, input);
         let output = Command::cargo_bin("ibnet-view")
             .unwrap()
             .env("TZ", "UTC")
@@ -170,8 +176,9 @@ fn region_of_an_incast_names_the_jobs_that_cause_and_suffer() {
     fs::write(setup.path("jobs"), jobs).unwrap();
     let text = setup.view(&["congestion", "--slurm-file", "jobs"]);
     let server = &setup.fabric.device(setup.incast.to).name;
+    let name = setup.root().replace(" port ", "/");
     let root = format!(
-        "\nRegion 1: root {} -> {server} port 1\n  12:00:03 to 12:00:07, 4.0 s; 32 host ports and ",
+        "\nRegion {name}@1795262403: root {} -> {server} port 1\n  12:00:03 to 12:00:07, 4.0 s; 32 host ports and ",
         setup.root()
     );
     assert!(
@@ -183,6 +190,12 @@ fn region_of_an_incast_names_the_jobs_that_cause_and_suffer() {
     assert!(text.contains(cause), "{text}");
     // Two of 32 hosts send less than a tenth.
     assert!(text.contains("\n  suffered by: 8 ("), "{text}");
+    // An archive has the same regions.
+    setup.view(&["pack", "-o", "archive"]);
+    let args = ["congestion", "--slurm-file", "jobs", "--format", "json"];
+    let of_archive = setup.view_of("archive", &args);
+    assert!(of_archive.contains("\"region\""), "{of_archive}");
+    assert_eq!(of_archive, setup.view(&args));
 }
 
 #[test]

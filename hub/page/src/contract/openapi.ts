@@ -85,6 +85,7 @@ export interface Schemas {
   Timeline: Timeline;
   Topology: Topology;
   Tree: Tree;
+  Region: Region;
   Trees: Trees;
   Job: Job;
   JobDetail: JobDetail;
@@ -120,6 +121,10 @@ export interface Alert {
   sampler: string | null;
   node: string | null;
   summary: string;
+  /**
+   * Name of the region of congestion; null except for an alert about its root
+   */
+  region: string | null;
   /**
    * Time from which the condition was true
    */
@@ -906,6 +911,10 @@ export interface Tree {
   held_up_seconds: number;
   host_ports: number;
   switch_ports: number;
+  /**
+   * The regions of this root and cause in the time range, the last one first
+   */
+  regions: Region[];
   victims: {
     /**
      * Port GUID: 0x and 16 hexadecimal digits
@@ -922,6 +931,74 @@ export interface Tree {
     used_seconds: number;
   }[];
   xmit_utilization_peak: number;
+}
+/**
+ * A congestion tree for as long as it lasts
+ */
+export interface Region {
+  /**
+   * Name: node and port of the root, and the second of the begin since 1970. A region keeps its name as long as it lasts
+   */
+  region: string;
+  root: PortName;
+  to: PortName | null;
+  why: "full" | "slow_host" | "unreachable" | "unclear";
+  confidence: "low" | "medium" | "high" | null;
+  ports_beyond: number;
+  /**
+   * Other ports of the root's switch that lead to the same host; null without forwarding tables, or if there are none
+   */
+  other_ways: number | null;
+  /**
+   * Mean share of their data rates that they used
+   */
+  other_ways_utilization: number | null;
+  /**
+   * Start of the first interval, which can be before the time range
+   */
+  since_ns: number;
+  /**
+   * End of the last interval
+   */
+  until_ns: number;
+  /**
+   * Mean share of the data rate that the root used
+   */
+  xmit_utilization: number;
+  /**
+   * Blocked time of all ports, from the begin of the region on
+   */
+  held_up_seconds: number;
+  /**
+   * HCA ports that waited
+   */
+  host_ports: number;
+  /**
+   * Switch ports that waited
+   */
+  switch_ports: number;
+  /**
+   * Jobs that cause or suffer the congestion; empty without a source of jobs
+   */
+  jobs: {
+    /**
+     * Job ID
+     */
+    job: string;
+    /**
+     * Whether the job causes the congestion; else it suffers
+     */
+    causes: boolean;
+    /**
+     * Its HCA ports that waited
+     */
+    host_ports: number;
+    blocked_seconds: number;
+    /**
+     * What its waiting ports sent, as a share of what the root sent; an upper bound, possibly more than 1
+     */
+    share: number;
+  }[];
 }
 export interface Trees {
   from_ns: number;

@@ -41,6 +41,7 @@ export type {
   Port as PortDetail,
   PortName,
   Receiver,
+  Region as RegionRow,
   Sampler as SamplerRow,
   Samplers as SamplerRows,
   Series as SeriesAnswer,

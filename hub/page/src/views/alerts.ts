@@ -59,10 +59,14 @@ function columns(app: App): Column<AlertRow>[] {
       id: "subject",
       line: 1,
       title: "Subject",
-      width: "minmax(120px, 0.9fr)",
+      width: "minmax(170px, 0.9fr)",
       value: (row) => row.node ?? row.sampler ?? "",
-      draw: (cell, row) =>
-        drawSubject(app, cell, row, row.sampler === null ? "fabric" : `sampler ${row.sampler}`),
+      draw: (cell, row) => {
+        const otherwise = row.sampler === null ? "fabric" : `sampler ${row.sampler}`;
+        const at = row.resolved_ns === null ? null : row.since_ns / 1e6;
+        const region = row.region === null ? null : { name: row.region, at };
+        drawSubject(app, cell, row, otherwise, region);
+      },
     },
     {
       id: "summary",

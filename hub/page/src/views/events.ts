@@ -25,6 +25,9 @@ const KINDS: readonly (readonly [string, string])[] = [
   ["sm", "Subnet manager"],
 ];
 
+/** Time after the begin of congestion at which its tree is shown, in milliseconds. */
+const AFTER = 30_000;
+
 /** Max number of events that the view requests. */
 const MAX = 2000;
 
@@ -63,7 +66,12 @@ export function eventColumns(app: App): Column<FoldedEvent>[] {
       title: "Subject",
       width: "minmax(120px, 1fr)",
       value: (row) => row.node ?? row.sampler,
-      draw: (cell, row) => drawSubject(app, cell, row, `sampler ${row.sampler}`),
+      draw: (cell, row) => {
+        const isRegion = row.event.startsWith("congestion_");
+        const shown = row.ts / 1e6 + (row.event === "congestion_began" ? AFTER : 0);
+        const region = isRegion ? { name: null, at: shown } : null;
+        drawSubject(app, cell, row, `sampler ${row.sampler}`, region);
+      },
     },
     {
       id: "detail",

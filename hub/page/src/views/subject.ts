@@ -1,15 +1,20 @@
 //! The cell that says what an event or an alert is about.
 
 import type { App } from "../model/app";
+import { portKey } from "../model/topology";
 import { linkCell } from "../parts/table";
 import { faultHref } from "./faults";
 
-/** Draws the port or device that an event or an alert is about as a link, or else another text. */
+/**
+ * Draws the port or device that an event or an alert is about as a link, or else another text. A
+ * region of congestion opens its tree, at a time in milliseconds or now.
+ */
 export function drawSubject(
   app: App,
   cell: HTMLElement,
   row: { guid: string | null; port: number | null; node: string | null },
   otherwise: string,
+  region: { name: string | null; at: number | null } | null = null,
 ): void {
   if (row.guid === null) {
     cell.replaceChildren(otherwise);
@@ -18,5 +23,16 @@ export function drawSubject(
   if (cell.firstElementChild === null) cell.replaceChildren();
   const name = row.node ?? row.guid;
   const text = row.port === null ? name : `${name} / ${row.port}`;
-  linkCell(cell, text, faultHref(app, { guid: row.guid, port: row.port ?? 0 }), row.guid);
+  const port = { guid: row.guid, port: row.port ?? 0 };
+  const item = portKey(port.guid, port.port);
+  const href =
+    region === null
+      ? faultHref(app, port)
+      : app.href({ view: "tree", item, at: slotAfter(app, region.at), range: null });
+  linkCell(cell, region?.name ?? text, href, row.guid);
+}
+
+/** Returns the end of the slot of a time in milliseconds. */
+function slotAfter(app: App, time: number | null): number | null {
+  return time === null ? null : Math.ceil(time / app.interval) * app.interval;
 }

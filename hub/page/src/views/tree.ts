@@ -6,6 +6,7 @@ import { blockedScale } from "../draw/scale";
 import { zoom } from "../draw/theme";
 import type { App } from "../model/app";
 import { Poll } from "../model/poll";
+import { jobsText, regionText } from "../model/regions";
 import { portKey, type Topology } from "../model/topology";
 import { count, duration, percent } from "../model/units";
 import { h, s, setText } from "../parts/dom";
@@ -32,6 +33,9 @@ const MARGIN = 14;
 const HEADING = 26;
 const WIDEST = 22;
 
+/** Max number of regions that are listed. */
+const REGIONS = 5;
+
 interface Branch {
   name: string;
   to: string;
@@ -57,6 +61,7 @@ export function makeTree(app: App, topology: Topology): View {
   );
   const title = h("h1", {}, "Congestion tree");
   const text = h("p", { class: "tree-text", role: "status" });
+  const regions = h("ul", { class: "tree-text regions", "aria-label": "Regions" });
   const picture = h("div", { class: "tree panel" });
   const links = h("span", { class: "toolbar-links" });
   const open = new Set<string>();
@@ -81,6 +86,17 @@ export function makeTree(app: App, topology: Topology): View {
       text,
       `The cause: ${CAUSES[row.why] ?? row.why}${row.confidence === null ? "" : `, confidence ${row.confidence}`}. The port ${row.to === null ? "" : `to ${row.to.node} / ${row.to.port} `}used ${percent(row.xmit_utilization)} of the link and was blocked for ${percent(row.blocked)} of the time. ${count(victims, "port")} waited, ${count(row.host_ports, "host port")} of them. Duration: ${duration(row.seconds)}. Lost: ${duration(row.held_up_seconds)} in all.`,
     );
+    regions.replaceChildren(
+      ...row.regions.slice(0, REGIONS).map((region) => {
+        const jobs = jobsText(region);
+        return h(
+          "li",
+          {},
+          h("b", {}, `Region ${region.region}`),
+          `: ${[regionText(region), jobs].filter((part) => part !== "").join("; ")}`,
+        );
+      }),
+    );
     redraw(row);
     links.replaceChildren(
       h("a", { class: "action", href: app.href({ view: "port", item: key }) }, "Open the port"),
@@ -97,6 +113,7 @@ export function makeTree(app: App, topology: Topology): View {
     { class: "tree-page" },
     h("div", { class: "toolbar" }, title, h("span", { class: "space" }), links),
     text,
+    regions,
     picture,
     h(
       "div",

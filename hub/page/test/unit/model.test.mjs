@@ -21,6 +21,7 @@ const { combineCodes, largestCell, largestFirst } = await load("src/views/heatma
 const { answersText, rootTexts, totalsOf } = await load("src/model/totals.ts");
 const { newestSlot, samplerState, stateText } = await load("src/model/samplers.ts");
 const { jobRates } = await load("src/model/job.ts");
+const { jobsText, regionText } = await load("src/model/regions.ts");
 const { squareOf } = await load("src/model/matrix.ts");
 const { sceneOf } = await load("src/views/map/units.ts");
 const { layoutOf } = await load("src/views/map/layout.ts");
@@ -198,6 +199,20 @@ test("roots_without_a_clear_cause_are_no_congestion", () => {
   ]);
   assert.deepEqual(rootTexts(roots.slice(1, 2)), ["ports wait at 1 port without a clear cause"]);
   assert.deepEqual(rootTexts([]), []);
+});
+
+test("region_names_the_jobs_that_cause_and_suffer_it", () => {
+  const jobs = (names, causes) => names.map((job) => ({ job, causes }));
+  const row = { jobs: [...jobs(["7"], true), ...jobs(["8", "9", "10", "11", "12"], false)] };
+  assert.equal(jobsText(row), "caused by job 7, suffered by jobs 8, 9, 10 and 2 more");
+  assert.equal(jobsText({ jobs: jobs(["8"], false) }), "suffered by job 8");
+  assert.equal(jobsText({ jobs: [] }), "");
+  const times = { since_ns: 40e9, until_ns: 130e9, held_up_seconds: 75 };
+  const text = regionText({ ...times, host_ports: 1, switch_ports: 2 });
+  assert.match(
+    text,
+    /\(1\u00a0min 30\u00a0s\); 1 host port and 2 switch ports waited, 1\u00a0min 15\u00a0s in all$/,
+  );
 });
 
 test("rates_of_a_job_are_the_means_that_the_hub_returns", () => {

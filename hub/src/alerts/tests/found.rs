@@ -1,9 +1,12 @@
 //! The conditions that a hub finds in its records.
 
+use ibnet_analysis::trees::Limits;
 use ibnet_record::types::NodeKind;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::events::Filter;
+use crate::query::{congestion, evaluated};
 
 /// A fabric in virtual time: two switches with a link, and a host at each switch. One sampler reads
 /// all ports once a second.
@@ -213,11 +216,62 @@ fn root_of_congestion_is_found_while_ports_wait_for_it() {
         true
     };
     assert_eq!(fabric.run(70, healthy, json!({})), nothing());
-    assert_eq!(
-        fabric.run(70, congested, json!({})),
-        ["InfinibandCongestionRoot/0x0000000000000002/2"]
-    );
+    // The records of a second are about the second before it.
+    let since = fabric.second - 1;
+    let name = format!("n2/2@{since}");
+    // The region keeps its name in the alert and in the answer about the last minute, however long
+    // it lasts.
+    for _ in 0..3 {
+        assert_eq!(
+            fabric.run(70, congested, json!({})),
+            ["InfinibandCongestionRoot/0x0000000000000002/2"]
+        );
+        let regions = |alert: &Alert| alert.region.clone();
+        let of_alert: Vec<_> = fabric
+            .hub
+            .alerts()
+            .machine
+            .alerts()
+            .filter_map(regions)
+            .collect();
+        assert_eq!(of_alert, [&*name]);
+        let last = fabric.second * SECOND;
+        let found = evaluated::evaluate(&fabric.hub, (last - 60 * SECOND, last)).expect("records");
+        let rows = congestion::trees(&fabric.hub, &found, Limits::default(), 0, None);
+        let rows = serde_json::to_value(rows).expect("JSON");
+        let region = &rows[0]["regions"][0];
+        assert_eq!(region["region"], *name);
+        assert_eq!(region["since_ns"], since * SECOND);
+        assert_eq!(region["until_ns"], last - SECOND);
+        let lost = region["held_up_seconds"].as_f64().expect("a number");
+        assert!(
+            (lost - 1.2 * (last / SECOND - 1 - since) as f64).abs() < 1e-6,
+            "{lost}"
+        );
+    }
     assert_eq!(fabric.run(70, healthy, json!({})), nothing());
+    // Each region has an event at its begin and at its end.
+    let until = since + 210;
+    fabric.run(70, congested, json!({}));
+    let events = fabric.hub.read().events(&Filter {
+        names: ["congestion_began", "congestion_ended"]
+            .map(str::to_owned)
+            .into(),
+        ..Filter::all()
+    });
+    let events: Vec<_> = events
+        .iter()
+        .map(|row| (row.ts / SECOND, &*row.event, row.detail.split(": ").next()))
+        .collect();
+    let [first, second] = [since, until + 70].map(|second| format!("region n2/2@{second}"));
+    assert_eq!(
+        events,
+        [
+            (until + 70, "congestion_began", Some(&*second)),
+            (until, "congestion_ended", Some(&*first)),
+            (since, "congestion_began", Some(&*first)),
+        ]
+    );
 }
 
 #[test]

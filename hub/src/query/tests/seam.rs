@@ -2,7 +2,6 @@
 
 use ibnet_analysis::errors::Thresholds;
 use ibnet_analysis::links::LinkOrder;
-use ibnet_analysis::trees::Limits as TreeLimits;
 use ibnet_store::pack::{PackOptions, Packer};
 use ibnet_store::parse::Batch;
 
@@ -75,7 +74,7 @@ fn answers(hub: &Hub) -> Vec<Answer> {
     answers
 }
 
-/// Returns links, trees and errors in a range of seconds.
+/// Returns links, trees, regions and errors in a range of seconds.
 fn evaluations(hub: &Hub, range: (u64, u64)) -> Vec<Answer> {
     let range = (
         (START + range.0) * SECOND + SECOND / 3,
@@ -97,7 +96,9 @@ fn evaluations(hub: &Hub, range: (u64, u64)) -> Vec<Answer> {
     let mut answers: Vec<Answer> = orders
         .map(|order| answer(&format!("links by {order:?}"), &evaluated.links(order, 0)))
         .into();
-    answers.push(answer("trees", &evaluated.trees(TreeLimits::default(), 0)));
+    let congestion = evaluated.congestion(hub);
+    answers.push(answer("trees", &congestion.trees.rows()));
+    answers.push(answer("regions", &congestion.regions.regions(&[], None)));
     answers.push(answer(
         "errors",
         &evaluated.errors(&Thresholds::default()).rows(),

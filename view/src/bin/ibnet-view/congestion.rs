@@ -74,8 +74,9 @@ enum Interval {
 
 const EXAMPLES: &str = "\
 A region is a congestion tree for as long as it lasts; its name is its root and the second of its
-begin. The jobs need --slurm-file: a job causes a region if its waiting hosts send more than a tenth
-of what the root sends; the others suffer. Causes are often missed: see docs/congestion.md.
+begin. The jobs need --slurm-file: a job causes a region whose root leads to one of its hosts. If
+the root leads to no host of a job, a job causes it if its waiting hosts send more than a tenth of
+what the root sends. The others suffer. Causes are often missed: see docs/congestion.md.
 With --truth, the first method is the search of `links --tree`; the others are simpler ones, and the
 regions of Monet.
 

@@ -4,6 +4,7 @@ import type { TreeRow, TreeRows } from "../../contract/types";
 import { blockedScale, utilizationScale } from "../../draw/scale";
 import type { App } from "../../model/app";
 import type { Poll } from "../../model/poll";
+import { jobsText } from "../../model/regions";
 import { UTILIZATION } from "../../model/state";
 import { hostName, portKey, type Topology } from "../../model/topology";
 import { clock, compareNames, count, duration, percent } from "../../model/units";
@@ -121,30 +122,37 @@ export class Congestion {
       spark(`Utilization of ${key} in the last minute`),
       h("span", { class: "card-bar" }),
       h("span", { class: "card-text" }),
+      h("span", { class: "card-text" }),
       h("span", { class: "chain" }),
     );
   }
 
-  /** Returns since when the tree has existed, or when it ended. */
-  private when({ since_ns, until_ns, seconds }: TreeRow): string {
+  /** Returns since when the last region of the tree has existed, or when it ended. */
+  private when(row: TreeRow): string {
     const end = this.app.span?.to ?? 0;
+    const { since_ns, until_ns } = row.regions[0] ?? row;
+    const seconds = duration((until_ns - since_ns) / 1e9);
     if (until_ns / 1e6 < end - 3 * this.app.interval)
-      return `${duration(seconds)} until ${clock(until_ns / 1e6)}`;
-    return `since ${clock(since_ns / 1e6)}`;
+      return `${seconds} until ${clock(until_ns / 1e6)}`;
+    return `for ${seconds} since ${clock(since_ns / 1e6)}`;
   }
 
   private fill(element: HTMLElement, row: TreeRow, isNew: boolean): void {
-    const [, sparkline, meter, text, steps] = element.children;
+    const [, sparkline, meter, text, name, steps] = element.children;
     const item = portKey(row.root.guid, row.root.port);
     setAttribute(element, "href", this.app.href({ view: "tree", item }));
     const slow = row.why === "slow_host";
     const share = slow ? row.blocked : row.xmit_utilization;
     barOf(meter as HTMLElement, share, percent(share), slow ? blockedScale : utilizationScale);
     const victims = row.host_ports + row.switch_ports;
+    const [region] = row.regions;
+    const lost = duration((region ?? row).held_up_seconds);
     setText(
       text,
-      `${CAUSES[row.why] ?? row.why}${row.confidence === "low" ? " (low confidence)" : ""}, ${this.when(row)}; ${count(victims, "port")} ${victims === 1 ? "waits" : "wait"} (${count(row.host_ports, "host")}); ${duration(row.held_up_seconds)} lost`,
+      `${CAUSES[row.why] ?? row.why}${row.confidence === "low" ? " (low confidence)" : ""}, ${this.when(row)}; ${count(victims, "port")} ${victims === 1 ? "waits" : "wait"} (${count(row.host_ports, "host")}); ${lost} lost`,
     );
+    const parts = region === undefined ? [] : [`Region ${region.region}`, jobsText(region)];
+    setText(name, parts.filter((part) => part !== "").join(", "));
     if (isNew) this.chain(steps as HTMLElement, row);
     const port = this.topology.indexOf(row.root.guid, row.root.port);
     if (port >= 0)
