@@ -1,14 +1,14 @@
 //! Reads the physical layer: the registers of ports, modules and switches.
 //!
-//! A *reading* is one record: all pages of the registers of a port, of its module or of a switch. It
-//! needs one request for each block of a page.
+//! A *reading* is one record: all pages of the registers of a port, of its module or of a switch.
+//! It needs one request for each block of a page.
 //!
 //! - The counters come first. A request is sent only after all ports of the slot are settled, and a
 //!   device has at most one in flight. The requests have a window and a timeout of their own,
 //!   because firmware answers them slowly, and they may outlive the slot.
 //! - The number of requests is limited to a share of all requests of the last minute, but at least
-//!   one a second. They are spread over the slots. If the limit is too low for the configured times,
-//!   the readings become rarer, and an event reports it.
+//!   one a second. They are spread over the slots. If the limit is too low for the configured
+//!   times, the readings become rarer, and an event reports it.
 //! - Class 0x0A means something else for other vendors, so only a device whose NodeInfo has the
 //!   vendor ID of NVIDIA gets such requests.
 //! - A device is asked once whether it gives its registers. A register that it does not have, and a
@@ -429,7 +429,7 @@ impl Engine {
         };
         self.physical.jobs(queue).remove(place);
         if job.due == Instant::ZERO {
-            // The limit spreads the first readings of all ports. The later ones keep their distance.
+            // The limit spreads the first readings of all ports, and later ones keep the distance.
             job.due = now;
         }
         self.note_lateness(job, now);
@@ -529,8 +529,8 @@ impl Engine {
             )
     }
 
-    /// Returns whether the slot waits to send more requests for the physical layer, and stores until
-    /// when it waits for a reply.
+    /// Returns whether the slot waits to send more requests for the physical layer, and stores
+    /// until when it waits for a reply.
     pub(super) fn waits_for_physical(&mut self, now: Instant) -> bool {
         self.physical.wait = None;
         if self.physical.config.is_none() || !self.may_send_physical() || self.pace.next() > now {

@@ -33,7 +33,8 @@ pub struct PhysicalResult {
 /// Reads the physical layer of a port.
 ///
 /// # Errors
-/// The outer error is a lost transport. The inner error is the reason why GeneralInfo has no answer.
+/// The outer error is a lost transport. The inner error is the reason why GeneralInfo has no
+/// answer.
 pub fn physical<C: Client>(
     lid: Lid,
     port: PortNum,
