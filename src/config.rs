@@ -27,6 +27,7 @@ mod groups;
 mod keys;
 mod nats_access;
 mod output;
+mod physical;
 mod plan_server;
 mod scalars;
 mod simulated;
@@ -38,6 +39,7 @@ pub use examples::{Keys, SIMULATED};
 pub use file::{FileError, parse, read, text};
 pub use keys::show;
 pub use output::{Outputs, Table as OutputTable};
+pub use physical::Physical;
 pub use plan_server::PlanServer;
 pub use scalars::{Ca, Sl};
 pub use simulated::{Scenario, Simulated, Simulation, WideCounters};
@@ -109,6 +111,8 @@ pub struct Raw {
     pub plan_server: PlanServer,
     /// Reads of the states of links.
     pub links: Links,
+    /// Reads of the physical layer.
+    pub physical: Physical,
 }
 
 /// The table `[links]` as in the file.
@@ -157,6 +161,7 @@ impl Default for Raw {
             metrics: metrics::Raw::default(),
             plan_server: PlanServer::default(),
             links: Links::default(),
+            physical: Physical::default(),
         }
     }
 }
@@ -315,6 +320,7 @@ impl Raw {
                 state_tables: self.links.state,
                 verify_peers: self.peers,
                 managers_every: Some(engine::MANAGERS_EVERY),
+                physical: self.physical.check()?,
                 sl: self.sl.number()?,
                 path_sl: self.sl.is_path(),
                 ..engine::Config::default()

@@ -12,11 +12,13 @@ use ibnet::mad::smp::{
     NODE_INFO, NodeInfo, PORT_INFO, PortInfo, SWITCH_PORT_STATE_TABLE,
 };
 use ibnet::mad::transport::{Locator, Transport, TransportError};
+use ibnet::mad::vendor::general_info::GENERAL_INFO;
+use ibnet::mad::vendor::{CLASS_VENDOR, GeneralInfo};
 use ibnet::mad::{MAD_LEN, Mad, header::Header};
 use ibnet::sweep::cadence::Cadence;
 use ibnet::sweep::counter::{Columns, Reading};
 use ibnet::sweep::driver::Clock;
-use ibnet::sweep::engine::{Config, DevicePlan};
+use ibnet::sweep::engine::{Config, DevicePlan, PhysicalConfig};
 use ibnet::sweep::port_record::{PortIdentity, PortRecord};
 use ibnet::sweep::virtual_sweep::{VirtualClock, VirtualSweep};
 use ibnet::time::Instant;
@@ -48,6 +50,7 @@ fn answer(mad: &mut Mad, lid: Lid, now: Instant) {
         (CLASS_SUBN_LID_ROUTED, NODE_INFO) => {
             NodeInfo {
                 port_guid: Guid(lid.0.into()),
+                vendor_id: 0x2c9,
                 ..NodeInfo::default()
             }
             .emit(data_mut(mad));
@@ -65,6 +68,9 @@ fn answer(mad: &mut Mad, lid: Lid, now: Instant) {
             data_mut(mad).fill(state_at(now) << 4 | state_at(now));
         }
         (CLASS_SUBN_LID_ROUTED, _) => {}
+        (CLASS_VENDOR, GENERAL_INFO) => GeneralInfo::default().with_registers().emit(mad),
+        // The reply to a request for a register repeats the request.
+        (CLASS_VENDOR, _) => {}
         (_, id) if id == CLASS_PORT_INFO.id => Capabilities {
             mask: 0x1300,
             mask2: 0,
@@ -148,6 +154,7 @@ impl Sampler {
         let config = Config {
             cadence,
             state_tables: true,
+            physical: Some(PhysicalConfig::default()),
             ..Config::default()
         };
         let columns = Columns::new(&config.groups);
@@ -222,6 +229,10 @@ fn slot_allocates_nothing() {
     let counted = measure(|| (2..50).for_each(|number| sampler.slot(number)));
     assert_eq!(counted.count_total, 0, "{counted:?}");
     assert!(sampler.records.len() > 100_000, "records were written");
+    assert!(
+        sampler.sweep.engine.take_physical().is_some(),
+        "registers were read"
+    );
 }
 
 #[test]

@@ -56,6 +56,7 @@ const RULES: &[Rule] = &[
             "record::Role",
             "record::fields",
             "record::interval",
+            "record::physical",
             "record::port",
             "record::status",
             "record::types",
@@ -121,7 +122,13 @@ const RULES: &[Rule] = &[
     rule("mad::transport", &["record::types", "time"], &[]),
     rule(
         "mad::transport::sim",
-        &["record::attributes", "record::types", "time", "topology"],
+        &[
+            "record::attributes",
+            "record::registers",
+            "record::types",
+            "time",
+            "topology",
+        ],
         &["mad::transport::umad"],
     ),
     rule(
@@ -137,6 +144,11 @@ const RULES: &[Rule] = &[
     ),
     rule("sweep::port_record", &["record"], &["mad", "sweep::driver"]),
     rule(
+        "sweep::physical_record",
+        &["mad", "record"],
+        &["sweep::driver"],
+    ),
+    rule(
         "sweep::plan",
         &["assignments", "record"],
         &["sweep::driver"],
@@ -147,6 +159,8 @@ const RULES: &[Rule] = &[
             "mad",
             "record::Status",
             "record::attributes",
+            "record::physical",
+            "record::registers",
             "record::types",
             "time",
         ],
@@ -157,6 +171,8 @@ const RULES: &[Rule] = &[
         &[
             "mad",
             "record::attributes",
+            "record::physical",
+            "record::registers",
             "record::types",
             "time",
             "topology",
@@ -183,6 +199,7 @@ const RULES: &[Rule] = &[
         &[
             "mad",
             "record::attributes",
+            "record::registers",
             "record::types",
             "sweep::driver",
             "sweep::query",

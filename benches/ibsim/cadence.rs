@@ -140,7 +140,7 @@ impl Runs {
                     }
                     (counter_mads, slots) = (0, slots + 1);
                 }
-                Record::Event(_) | Record::Histogram(_) => {}
+                Record::Event(_) | Record::Histogram(_) | Record::Physical(_) => {}
             }
         }
         self.slots += slots;

@@ -27,6 +27,7 @@ const KINDS: [(&str, &[&str]); 6] = [
             "right_device",
             "lid_change",
             "group_unsupported",
+            "physical_unsupported",
             "redirected",
             "key_demanded",
             "trap",
@@ -45,6 +46,7 @@ const KINDS: [(&str, &[&str]); 6] = [
             "local_change",
             "window_halved",
             "window_restored",
+            "physical_late",
             "traps",
             "slot_missed",
             "clock_step",
@@ -69,6 +71,7 @@ const KINDS: [(&str, &[&str]); 6] = [
         "routine",
         &[
             "group_unsupported",
+            "physical_unsupported",
             "redirected",
             "local_change",
             "window_halved",

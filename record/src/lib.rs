@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`fields`] | the fields of `start`, `sweep`, `histogram` and `event` records |
 //! | [`port`] | the fields of `port` records, with counters |
+//! | [`physical`] | the records of the physical layer |
 //! | [`strict`] | a reader that rejects everything that this version does not write |
 //! | [`reader`] | a fast reader that skips unknown fields |
 //! | `value` | values of fields without their types |
@@ -46,6 +47,7 @@ mod json;
 pub mod limits;
 pub mod minute;
 pub mod openapi;
+pub mod physical;
 pub mod port;
 pub mod rail;
 pub mod reader;
@@ -64,6 +66,7 @@ mod vocabulary;
 
 pub use fields::{EventRecord, HistogramRecord, Start, SweepRecord};
 pub use interval::Interval;
+pub use physical::{PhysicalHead, PhysicalKind, PhysicalRecord};
 pub use port::{Change, PortField, PortFields, Presence};
 pub use status::{Says, Status};
 pub use value::FieldValue;

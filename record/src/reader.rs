@@ -11,6 +11,7 @@ use std::ops::{Deref, DerefMut};
 use serde::de::{Deserialize, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 pub use super::interval::Interval;
+use super::physical::{PhysicalKind, PhysicalRecord, ReadValues};
 use super::port::{PortFields, PortVisitor, ReadCounters};
 use super::{Role, fields};
 use crate::status::{Says, Status};
@@ -33,6 +34,8 @@ pub enum Record<'a> {
     Histogram(Histogram<'a>),
     /// Event.
     Event(Event<'a>),
+    /// The physical layer of a port, of its module or of a switch.
+    Physical(Box<Physical<'a>>),
 }
 
 /// A `start` record.
@@ -70,6 +73,9 @@ pub type Histogram<'a> = fields::HistogramRecord<Cow<'a, str>>;
 /// An `event` record.
 pub type Event<'a> = fields::EventRecord<Cow<'a, str>>;
 
+/// A `phy`, `module` or `sensors` record.
+pub type Physical<'a> = PhysicalRecord<Cow<'a, str>, ReadValues>;
+
 words! {
     /// Type of a record.
     pub enum Type {
@@ -83,6 +89,29 @@ words! {
         Histogram = "histogram",
         /// Event.
         Event = "event",
+        /// Physical layer of a port.
+        Phy = "phy",
+        /// Module of a port.
+        Module = "module",
+        /// Sensors of a switch.
+        Sensors = "sensors",
+    }
+}
+
+impl Physical<'_> {
+    /// Returns the type of the record.
+    pub fn kind(&self) -> Type {
+        Type::named(&self.head.kind).unwrap_or(Type::Phy)
+    }
+}
+
+impl From<PhysicalKind> for Type {
+    fn from(kind: PhysicalKind) -> Self {
+        match kind {
+            PhysicalKind::Phy => Self::Phy,
+            PhysicalKind::Module => Self::Module,
+            PhysicalKind::Sensors => Self::Sensors,
+        }
     }
 }
 
@@ -221,6 +250,7 @@ impl<'a> Record<'a> {
             Type::Sweep => Self::Sweep(serde_json::from_str(text)?),
             Type::Histogram => Self::Histogram(serde_json::from_str(text)?),
             Type::Event => Self::Event(serde_json::from_str(text)?),
+            Type::Phy | Type::Module | Type::Sensors => Self::Physical(serde_json::from_str(text)?),
         })
     }
 

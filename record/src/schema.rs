@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, Visitor, value};
 
 use super::fields::{ABSENT, EventRecord, HistogramRecord, Start, SweepRecord};
+use super::physical::{self, PhysicalHead, PhysicalKind};
 use super::port::{PortField, Presence};
 use super::reader::Type;
 pub use super::value::Kind;
@@ -45,8 +46,22 @@ pub fn fields(of: Type) -> Vec<Field> {
             absent.for_each(|field| field.presence = Presence::Optional);
         }
         Type::Event => fields.extend(traced::<EventRecord<String>>()),
+        Type::Phy => fields.extend(physical_fields(PhysicalKind::Phy)),
+        Type::Module => fields.extend(physical_fields(PhysicalKind::Module)),
+        Type::Sensors => fields.extend(physical_fields(PhysicalKind::Sensors)),
     }
     fields
+}
+
+fn physical_fields(of: PhysicalKind) -> Vec<Field> {
+    let values = physical::columns(of).into_iter().map(|column| Field {
+        name: column.name,
+        kind: column.kind,
+        presence: Presence::Optional,
+    });
+    // The head has the type too.
+    let head = traced::<PhysicalHead<String>>().into_iter().skip(1);
+    head.chain(values).collect()
 }
 
 fn port_fields() -> impl Iterator<Item = Field> {
@@ -264,13 +279,7 @@ mod tests {
 
     #[test]
     fn no_field_is_twice_in_a_record() {
-        for of in [
-            Type::Port,
-            Type::Start,
-            Type::Sweep,
-            Type::Histogram,
-            Type::Event,
-        ] {
+        for of in Type::ALL {
             let mut seen = BTreeSet::new();
             let fields = fields(of);
             assert!(fields.iter().all(|field| seen.insert(field.name)), "{of:?}");

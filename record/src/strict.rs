@@ -14,8 +14,9 @@ use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Error, Value as Json};
 
+use super::physical::{PhysicalKind, PhysicalRecord, ReadValues};
 use super::port::{PortFields, ReadCounters, WriteCounters};
-use super::{EventName, HistogramKind, Identity, LinkSource, Role, fields};
+use super::{EventName, HistogramKind, Identity, LinkSource, Role, fields, physical};
 use crate::attributes::Group;
 use crate::status::Status;
 use crate::types::{DATA_VLS, MTUS};
@@ -33,6 +34,8 @@ pub enum Line {
     Histogram(Histogram),
     /// Event.
     Event(Event),
+    /// The physical layer of a port, of its module or of a switch.
+    Physical(Physical),
 }
 
 /// A `start` record.
@@ -49,6 +52,9 @@ pub type Histogram = fields::HistogramRecord<String>;
 
 /// An `event` record.
 pub type Event = fields::EventRecord<String>;
+
+/// A `phy`, `module` or `sensors` record.
+pub type Physical = PhysicalRecord<String, ReadValues>;
 
 /// Value of a counter.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -168,7 +174,18 @@ pub fn parse(line: &str) -> Result<Line, Error> {
             word("event", EventName::named, &record.event)?;
             Ok(Line::Event(record))
         }
-        Some(other) => Err(Error::custom(format_args!("unknown record `{other}`"))),
+        Some(other) => {
+            let Some(kind) = PhysicalKind::named(other) else {
+                return Err(Error::custom(format_args!("unknown record `{other}`")));
+            };
+            let record: Physical = exact(line, &found)?;
+            let known = physical::columns(kind);
+            let is_known = |name: &String| known.iter().any(|known| known.name == name);
+            match record.values.keys().find(|name| !is_known(name)) {
+                Some(name) => Err(Error::custom(format_args!("unknown field `{name}`"))),
+                None => Ok(Line::Physical(record)),
+            }
+        }
         None => Err(Error::missing_field("type")),
     }
 }

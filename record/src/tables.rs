@@ -1,12 +1,14 @@
-//! The parts of documents that are made from the code: the fields of `port` records and all
-//! counters in `docs/records.md`, the registers in `docs/inside/registers.md`, the columns of ports
+//! The parts of documents that are made from the code: the fields of `port` records and of the
+//! records of the physical layer, and all counters in `docs/records.md`, the registers in `docs/inside/registers.md`, the columns of ports
 //! in SQL, and the schemas of ports in `hub/openapi.json`.
 //!
 //! `cargo run --no-default-features --example records` updates the documents.
 
+use super::physical::{self, PhysicalKind, TX_BIAS};
 use super::port::PortField;
 use super::value::Kind;
 use super::{openapi, sql};
+use crate::attributes::Unit;
 use crate::{attributes, registers};
 
 /// The documents with such parts.
@@ -26,7 +28,8 @@ pub fn update(document: &str) -> Option<String> {
         ("counters", attributes::tables::markdown()),
         ("registers", registers::tables::markdown()),
     ];
-    let tables = tables.into_iter().map(|(name, table)| {
+    let of_layer = PhysicalKind::ALL.map(|kind| (kind.as_str(), physical(kind)));
+    let tables = tables.into_iter().chain(of_layer).map(|(name, table)| {
         let mark = |at: &str| format!("<!-- {name}: {at} -->\n");
         (mark("from the code"), mark("end"), table)
     });
@@ -58,15 +61,64 @@ fn port() -> String {
     format!("| name | type | unit | meaning |\n|---|---|---|---|\n{rows}")
 }
 
+/// Returns the table of a record of the physical layer.
+fn physical(of: PhysicalKind) -> String {
+    let port = if of.is_of_port() {
+        "port number"
+    } else {
+        "always null: the record is about the whole switch"
+    };
+    let head = [
+        (
+            "guid",
+            "string",
+            "",
+            "port GUID of the device, as in `port`",
+        ),
+        ("port", "integer", "", port),
+        ("lid", "integer", "", "LID to which the queries were sent"),
+        ("node", "string", "", "name of the device"),
+        (
+            "dt_ns",
+            "integer",
+            "ns ",
+            "time since the previous record of this type and port; null in the first one",
+        ),
+    ];
+    let head = head
+        .map(|(name, kind, unit, meaning)| format!("| `{name}` | {kind} | {unit}| {meaning} |\n"));
+    let values = physical::columns(of).into_iter().map(|column| {
+        let unit = match (column.name, column.field.unit) {
+            (TX_BIAS, _) => "uA ".to_owned(),
+            (_, Some(Unit::Setting | Unit::Text) | None) => String::new(),
+            (_, Some(unit)) => format!("{unit} "),
+        };
+        let (name, page) = (column.name, column.page);
+        format!(
+            "| `{name}` | {} | {unit}| [`{page}`](inside/registers.md#{page}) |\n",
+            json_type(column.kind)
+        )
+    });
+    let rows: String = head.into_iter().chain(values).collect();
+    format!("| name | type | unit | meaning, or page of the register |\n|---|---|---|---|\n{rows}")
+}
+
+/// Returns the type of a value in JSON.
+const fn json_type(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Unsigned(_) | Kind::Signed => "integer",
+        Kind::Float => "float",
+        Kind::Text => "string",
+        Kind::Integers => "array of integers",
+        Kind::Texts => "array of strings",
+    }
+}
+
 fn row(field: PortField) -> String {
     let name = field.name();
-    let kind = match field.kind() {
-        None => return "| *counters* | integer or array | | one field for each [counter](#counters) |\n".to_owned(),
-        Some(Kind::Unsigned(_) | Kind::Signed) => "integer",
-        Some(Kind::Float) => "float",
-        Some(Kind::Text) => "string",
-        Some(Kind::Integers) => "array of integers",
-        Some(Kind::Texts) => "array of strings",
+    let Some(kind) = field.kind().map(json_type) else {
+        return "| *counters* | integer or array | | one field for each [counter](#counters) |\n"
+            .to_owned();
     };
     format!(
         "| `{name}` | {kind} | {}| {} |\n",

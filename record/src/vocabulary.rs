@@ -94,6 +94,10 @@ words! {
         PeerChanged = "peer_changed",
         /// A device answers again.
         Reachable = "reachable",
+        /// Registers of the physical layer cannot be read as often as configured.
+        PhysicalLate = "physical_late",
+        /// A device does not give registers of the physical layer.
+        PhysicalUnsupported = "physical_unsupported",
         /// A device redirects its queries.
         Redirected = "redirected",
         /// The configuration or the plan was read again.
@@ -158,6 +162,7 @@ impl EventName {
             | Self::ClockStep
             | Self::LinesLost
             | Self::LocalChange
+            | Self::PhysicalLate
             | Self::Reload
             | Self::SendError
             | Self::SlotMissed
@@ -171,6 +176,7 @@ impl EventName {
             | Self::GroupUnsupported
             | Self::KeyDemanded
             | Self::LidChange
+            | Self::PhysicalUnsupported
             | Self::Reachable
             | Self::Redirected
             | Self::RightDevice

@@ -60,6 +60,12 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("metrics.secondary", "false"),
     ("metrics.families", "[\"infiniband_*\", \"ibnet_*\"]"),
     ("links.state", "true"),
+    ("physical.enabled", "true"),
+    ("physical.every", "\"1m\""),
+    ("physical.modules_every", "\"5m\""),
+    ("physical.sensors_every", "\"30s\""),
+    ("physical.budget", "0.03"),
+    ("physical.timeout", "\"500ms\""),
     ("plan_server.user", "\"ibnet\""),
     ("plan_server.password_file", "\"/etc/ibnet/nats.password\""),
     ("plan_server.credentials", "\"/etc/ibnet/nats.creds\""),
@@ -147,7 +153,7 @@ mod tests {
     fn every_key_has_an_example_that_is_valid() {
         let defaults = toml::Table::try_from(Raw::default()).expect("it serializes");
         let mut expected = keys(&defaults, "");
-        for inner in ["simulated", "metrics", "plan_server", "links"] {
+        for inner in ["simulated", "metrics", "plan_server", "links", "physical"] {
             expected.extend(keys(
                 defaults[inner].as_table().expect("a table"),
                 &format!("{inner}."),

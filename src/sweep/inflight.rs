@@ -1,9 +1,9 @@
 //! Transactions: requests that were sent, have no reply yet, and whose grace period has not ended.
 //!
 //! The key of a transaction is its transaction identifier (TID). All MADs to agents share one
-//! timeout and one grace period; MADs to the subnet manager share two longer times. Within each of
-//! these two kinds, timeouts therefore pass in the order of sending, so two queues per kind
-//! replace a timer heap.
+//! timeout and one grace period; MADs to the subnet manager share two longer times, and so do those
+//! for the physical layer. Within each of these three kinds, timeouts therefore pass in the order of
+//! sending, so two queues per kind replace a timer heap.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -95,12 +95,15 @@ pub enum Purpose {
     SubnetManager,
     /// LID of the device and service level to it: PathRecord of the subnet manager.
     Path,
+    /// The physical layer of a device: one of its registers.
+    Physical,
 }
 
 impl Purpose {
-    /// Returns whether the request goes to the subnet manager.
-    pub fn is_to_manager(self) -> bool {
-        self == Self::Path
+    /// Returns whether the request goes to a device, holds a place in the window, and ends with the
+    /// slot. The other requests have longer timeouts of their own.
+    pub fn is_to_agent(self) -> bool {
+        !matches!(self, Self::Path | Self::Physical)
     }
 }
 
@@ -121,6 +124,7 @@ pub struct Inflight {
     by_tid: FxHashMap<Tid, Transaction>,
     agents: TimeoutQueues,
     manager: TimeoutQueues,
+    physical: TimeoutQueues,
     next_tid: u32,
     /// Transactions that hold a place in the window.
     pending: usize,
@@ -175,17 +179,21 @@ impl Inflight {
     /// Creates an empty set. TIDs count up from `first_tid`, which should be random, so that
     /// another host cannot guess a TID and forge a reply.
     ///
-    /// `capacity` and `manager_capacity` are the max numbers of transactions at agents and at the
-    /// subnet manager. Up to these numbers, adding a transaction allocates no memory.
+    /// The numbers are the max numbers of transactions at agents, at the subnet manager, and for
+    /// the physical layer. Up to these numbers, adding a transaction allocates no memory.
     pub fn new(
         first_tid: u32,
-        (capacity, agents): (usize, Timeouts),
-        (manager_capacity, manager): (usize, Timeouts),
+        agents: (usize, Timeouts),
+        manager: (usize, Timeouts),
+        physical: (usize, Timeouts),
     ) -> Self {
+        let capacity = agents.0 + manager.0 + physical.0;
+        let queues = |(capacity, timeouts)| TimeoutQueues::new(timeouts, capacity);
         Self {
-            by_tid: FxHashMap::with_capacity_and_hasher(capacity + manager_capacity, FxBuildHasher),
-            agents: TimeoutQueues::new(agents, capacity),
-            manager: TimeoutQueues::new(manager, manager_capacity),
+            by_tid: FxHashMap::with_capacity_and_hasher(capacity, FxBuildHasher),
+            agents: queues(agents),
+            manager: queues(manager),
+            physical: queues(physical),
             next_tid: first_tid,
             pending: 0,
             at_agents: 0,
@@ -208,7 +216,7 @@ impl Inflight {
         self.next_tid = tid.0.wrapping_add(1);
         let (word, bit) = Self::answered_bit(tid);
         self.answered[word] &= !bit;
-        let to_agent = usize::from(!transaction.purpose.is_to_manager());
+        let to_agent = usize::from(transaction.purpose.is_to_agent());
         let queues = self.queues(transaction.purpose);
         queues
             .unexpired
@@ -244,7 +252,7 @@ impl Inflight {
     /// Removes a transaction that was given up.
     pub fn remove(&mut self, tid: Tid) -> Option<Transaction> {
         let transaction = self.by_tid.remove(&tid)?;
-        let to_agent = !transaction.purpose.is_to_manager();
+        let to_agent = transaction.purpose.is_to_agent();
         self.pending -= usize::from(to_agent && !transaction.expired);
         self.at_agents -= usize::from(to_agent);
         Some(transaction)
@@ -255,10 +263,10 @@ impl Inflight {
     }
 
     fn queues(&mut self, purpose: Purpose) -> &mut TimeoutQueues {
-        if purpose.is_to_manager() {
-            &mut self.manager
-        } else {
-            &mut self.agents
+        match purpose {
+            Purpose::Path => &mut self.manager,
+            Purpose::Physical => &mut self.physical,
+            _ => &mut self.agents,
         }
     }
 
@@ -275,7 +283,7 @@ impl Inflight {
         queues
             .expired
             .push_back((transaction.sent + queues.timeouts.grace, tid));
-        self.pending -= usize::from(!transaction.purpose.is_to_manager());
+        self.pending -= usize::from(transaction.purpose.is_to_agent());
         Some(transaction)
     }
 
@@ -284,10 +292,11 @@ impl Inflight {
         let Self {
             agents,
             manager,
+            physical,
             by_tid,
             ..
         } = self;
-        let tid = [agents, manager]
+        let tid = [agents, manager, physical]
             .into_iter()
             .find_map(|queues| Self::next_due(&mut queues.unexpired, by_tid, now, false))?;
         Some((tid, self.expire(tid)?))
@@ -298,10 +307,11 @@ impl Inflight {
         let Self {
             agents,
             manager,
+            physical,
             by_tid,
             ..
         } = self;
-        let tid = [agents, manager]
+        let tid = [agents, manager, physical]
             .into_iter()
             .find_map(|queues| Self::next_due(&mut queues.expired, by_tid, now, true))?;
         Some((tid, self.remove(tid)?))
@@ -312,10 +322,11 @@ impl Inflight {
         let Self {
             agents,
             manager,
+            physical,
             by_tid,
             ..
         } = self;
-        let fronts = [agents, manager].into_iter().flat_map(
+        let fronts = [agents, manager, physical].into_iter().flat_map(
             |TimeoutQueues {
                  unexpired, expired, ..
              }| {
@@ -356,10 +367,11 @@ impl Inflight {
         let Self {
             agents,
             manager,
+            physical,
             by_tid,
             ..
         } = self;
-        let (_, tid) = [agents, manager].into_iter().find_map(
+        let (_, tid) = [agents, manager, physical].into_iter().find_map(
             |TimeoutQueues {
                  unexpired, expired, ..
              }| {
@@ -370,10 +382,10 @@ impl Inflight {
     }
 
     /// Removes all transactions at agents, so later replies to them count as late. Requests to the
-    /// subnet manager stay.
+    /// subnet manager and for the physical layer stay.
     pub fn clear(&mut self) {
         self.by_tid
-            .retain(|_, transaction| transaction.purpose.is_to_manager());
+            .retain(|_, transaction| !transaction.purpose.is_to_agent());
         self.agents.clear();
         (self.pending, self.at_agents) = (0, 0);
     }
@@ -441,6 +453,7 @@ mod tests {
             first_tid,
             (8, timeouts(5 * MS, 50 * MS)),
             (1, timeouts(1000 * MS, 1000 * MS)),
+            (1, timeouts(500 * MS, 500 * MS)),
         )
     }
 

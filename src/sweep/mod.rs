@@ -27,6 +27,7 @@
 //! | [`clearing`] | when counters are cleared, and what clearing can lose |
 //! | [`counter`] | rates from two readings of a counter; resets, saturation, gaps |
 //! | [`port_record`] | the record of a port: the result of a slot as JSON |
+//! | [`physical_record`] | the values of registers in the records of the physical layer |
 //! | [`driver`] | connects engine, transport, clock and output; the only module that reads clocks |
 //! | [`virtual_sweep`] | the loop of the driver on a simulated fabric, in simulated time |
 //! | [`query`] | queries of one port, printed in the format of `perfquery` |
@@ -39,6 +40,7 @@ pub mod driver;
 pub mod engine;
 pub mod group_list;
 pub mod inflight;
+pub mod physical_record;
 pub mod plan;
 pub mod port_record;
 pub mod query;

@@ -19,6 +19,7 @@
 //! | [`models`] | the models of devices, and the choice of devices |
 //! | [`timing`] | service times, and the timeout of a LID that does not exist |
 //! | [`report`] | the results as JSON |
+//! | [`vendor`] | every register of a few devices, for a report of raw replies |
 
 use crate::mad::pma::{self, CLASS_PORT_INFO};
 use crate::mad::query::Query;
@@ -29,6 +30,7 @@ pub mod models;
 pub mod reference;
 pub mod report;
 pub mod timing;
+pub mod vendor;
 
 /// The query for the capabilities of an agent.
 const CLASS_PORT_INFO_QUERY: Query = Query::Pma(pma::Query {

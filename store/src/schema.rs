@@ -31,6 +31,12 @@ pub enum TableName {
     Histograms,
     /// One row for each `start` record.
     Starts,
+    /// One row for each `phy` record.
+    Phy,
+    /// One row for each `module` record.
+    Modules,
+    /// One row for each `sensors` record.
+    Sensors,
     /// One row for each record of an unknown type, which a later version may write.
     Others,
     /// Derived from `ports`: one row for each change of a device or its link.
@@ -41,12 +47,15 @@ pub enum TableName {
 
 impl TableName {
     /// All tables with records.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 9] = [
         Self::Ports,
         Self::Sweeps,
         Self::Events,
         Self::Histograms,
         Self::Starts,
+        Self::Phy,
+        Self::Modules,
+        Self::Sensors,
         Self::Others,
     ];
 
@@ -61,6 +70,9 @@ impl TableName {
             Self::Events => "events",
             Self::Histograms => "histograms",
             Self::Starts => "starts",
+            Self::Phy => "phy",
+            Self::Modules => "modules",
+            Self::Sensors => "sensors",
             Self::Others => "others",
             Self::Devices => "devices",
             Self::PortsMinute => "ports_1m",
@@ -75,6 +87,9 @@ impl TableName {
             Some(Type::Event) => Self::Events,
             Some(Type::Histogram) => Self::Histograms,
             Some(Type::Start) => Self::Starts,
+            Some(Type::Phy) => Self::Phy,
+            Some(Type::Module) => Self::Modules,
+            Some(Type::Sensors) => Self::Sensors,
             None => Self::Others,
         }
     }
@@ -87,6 +102,9 @@ impl TableName {
             Self::Events => Some(Type::Event),
             Self::Histograms => Some(Type::Histogram),
             Self::Starts => Some(Type::Start),
+            Self::Phy => Some(Type::Phy),
+            Self::Modules => Some(Type::Module),
+            Self::Sensors => Some(Type::Sensors),
             Self::Others => None,
         }
     }

@@ -52,6 +52,12 @@ fn lines() -> String {
         json!({"type": "event", "ts": START + 2, "slot": 1, "sampler": "a", "event": "link_down", "guid": null, "detail": "\u{9b} \"x\""}),
         json!({"type": "event", "ts": START + 2, "slot": 1, "sampler": "a", "event": "link_up", "guid": null, "detail": ""}),
         json!({"type": "histogram", "ts": START + HOUR, "slot": 1, "sampler": "a", "kind": "rtt", "v2": "HISTFAAA"}),
+        json!({"type": "phy", "ts": START + 3, "slot": 1, "sampler": "a", "guid": "0x0000000000000007", "port": 1, "lid": 4, "node": "n1 mlx5_0",
+            "dt_ns": null, "phy_received_bits": u64::MAX, "phy_raw_errors_lane": [1, 2, 3, 4, 0, 0, 0, 0], "raw_ber_magnitude": 12}),
+        json!({"type": "module", "ts": START + 4, "slot": 1, "sampler": "a", "guid": "0x0000000000000007", "port": 1, "lid": 4, "node": "n1 mlx5_0",
+            "dt_ns": 300_000_000_000_u64, "vendor_sn": "X1", "temperature_c": 48.125}),
+        json!({"type": "sensors", "ts": START + 5, "slot": 1, "sampler": "a", "guid": "0x0000000000000003", "port": null, "lid": 2, "node": "leaf01",
+            "dt_ns": null, "temperature_c": -0.5, "fan_under_limit": 1}),
         json!({"type": "weather", "ts": START + HOUR, "rain": {"mm": 1.5}}),
     ];
     ports

@@ -108,6 +108,30 @@ fn clearing_is_stated_with_the_load_up_to_which_totals_are_exact() {
 }
 
 #[test]
+fn queries_for_the_physical_layer_are_stated_with_their_budget() {
+    let dir = planned();
+    let of = |keys: &str| {
+        let text = format!("[physical]\nenabled = true\n{keys}\n");
+        fs::write(dir.path().join("ibnet.toml"), text).unwrap();
+        let (code, text) = check(dir.path(), &[&ALL[..], &["-c", "ibnet.toml"]].concat());
+        assert_eq!(code, 0, "{text}");
+        text
+    };
+    // 10 ports: 5 MADs a minute each, and 1 in 5 minutes; 2 switches: 5 MADs in 30 s each.
+    let usual = of("budget = 0.5");
+    let found = lines(
+        &usual,
+        "ok    physical       on: 1.2 Gets of class 0x0A a second",
+    );
+    assert_eq!(found.len(), 1, "{usual}");
+    let often = of("every = \"1s\"");
+    assert!(
+        often.contains("\nwarn  physical ") && often.contains("times as long as configured"),
+        "{often}"
+    );
+}
+
+#[test]
 fn every_step_is_ok_if_nothing_is_wrong() {
     let dir = planned();
     let (code, text) = check(dir.path(), &ALL);

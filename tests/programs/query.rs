@@ -5,6 +5,7 @@ use std::fs;
 
 use ibnet::topology::synthetic::FatTree;
 use ibnet::topology::{Device, Fabric, ports_report};
+use ibnet_record::physical::{ReadValues, Value};
 use ibnet_record::strict::{self, Line, Port};
 use ibnet_record::types::NodeKind;
 use tempfile::TempDir;
@@ -322,6 +323,70 @@ fn lost_requests_are_sent_again() {
             && sent > 6
     });
     assert!(complete_despite_loss);
+}
+
+/// Returns the values of a record of the physical layer.
+fn physical(dir: &TempDir, lid: &str, port: &str, kind: &str) -> ReadValues {
+    let run = query(dir, lid, port, &["--physical", "--json"]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let mut records = run.stdout.lines().map(|line| strict::parse(line).unwrap());
+    let found = records.find_map(|record| match record {
+        Line::Physical(record) if record.head.kind == kind => Some(record.values),
+        _ => None,
+    });
+    found.unwrap_or_else(|| panic!("no {kind} in {}", run.stdout))
+}
+
+#[test]
+fn both_ends_of_a_cable_have_the_same_serial_number() {
+    let (dir, fabric) = small_fabric();
+    for device in fabric.devices() {
+        let (port, peer) = device.linked().next().unwrap();
+        let ends = [(device.lid, port.num), (peer.lid, peer.port)];
+        let [here, there] = ends.map(|(lid, port)| {
+            physical(&dir, &lid.to_string(), &port.to_string(), "module")["vendor_sn"].clone()
+        });
+        assert_eq!(here, there);
+    }
+}
+
+#[test]
+fn physical_layer_is_printed_as_text_and_as_records() {
+    let (dir, fabric) = small_fabric();
+    let device = first(&fabric, NodeKind::Switch);
+    let (lid, port) = (
+        device.lid.to_string(),
+        device.linked().next().unwrap().0.num.to_string(),
+    );
+    let run = query(&dir, &lid, &port, &["--physical"]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    // EDR links have no retransmission.
+    assert!(
+        run.stderr.starts_with("note: plr: refused"),
+        "{}",
+        run.stderr
+    );
+    for part in [
+        &*format!("# Physical layer: Lid {lid} port {port}\n"),
+        "raw_ber_since_clear:",
+        "phy_raw_errors_lane:",
+        &*format!("# Module: Lid {lid} port {port}\n"),
+        "vendor_name:...........................Simulated\n",
+    ] {
+        assert!(run.stdout.contains(part), "{part} is not in {}", run.stdout);
+    }
+    let values = physical(&dir, &lid, &port, "phy");
+    // 30 hours at the signalling rate of 4xEDR, and the time of this program.
+    let Value::Integer(bits) = values["phy_received_bits"] else {
+        panic!("{values:?}")
+    };
+    let hours = bits as f64 / (4.0 * 25.781_25e9) / 3600.0;
+    assert!((30.0..40.0).contains(&hours), "{hours}");
+    failed(
+        &query(&dir, &lid, "99", &["--physical"]),
+        "cannot read the physical layer of port 99",
+        "only devices of NVIDIA give it",
+    );
 }
 
 #[test]

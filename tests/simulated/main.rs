@@ -14,12 +14,14 @@ mod changes;
 mod clear;
 mod discovery;
 mod handover;
+mod physical;
 mod rates;
 mod reads;
 mod reconnect;
 mod scenarios;
 mod transport;
 mod traps;
+mod vendor;
 mod verify;
 mod virtual_records;
 

@@ -47,6 +47,7 @@ impl Bounds {
             Record::Sweep(sweep) => &sweep.sampler,
             Record::Histogram(histogram) => &histogram.sampler,
             Record::Event(event) => &event.sampler,
+            Record::Physical(record) => &record.head.sampler,
         };
         if **sampler != *self.last {
             add_name(

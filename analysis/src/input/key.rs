@@ -60,7 +60,12 @@ impl Key {
                     });
                 }
             }
-            Type::Start | Type::Sweep | Type::Histogram => {}
+            Type::Start
+            | Type::Sweep
+            | Type::Histogram
+            | Type::Phy
+            | Type::Module
+            | Type::Sensors => {}
         }
         Ok(Self {
             guid: 0,

@@ -72,7 +72,12 @@ impl Selection {
             && match kind {
                 Type::Start => true,
                 Type::Port => self.port_times(None).contains(&ts),
-                Type::Sweep | Type::Histogram | Type::Event => self.contains(ts),
+                Type::Sweep
+                | Type::Histogram
+                | Type::Event
+                | Type::Phy
+                | Type::Module
+                | Type::Sensors => self.contains(ts),
             }
     }
 

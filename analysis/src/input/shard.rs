@@ -524,6 +524,7 @@ fn head(record: &Record<'_>) -> (Type, u64) {
         Record::Sweep(record) => (Type::Sweep, record.ts),
         Record::Histogram(record) => (Type::Histogram, record.ts),
         Record::Event(record) => (Type::Event, record.ts),
+        Record::Physical(record) => (record.kind(), record.head.ts),
     }
 }
 

@@ -10,8 +10,9 @@ use crate::kinds;
 const MAX: usize = 500;
 
 /// Events without a mark, because they are frequent and show no change of the fabric.
-const HIDDEN: [&str; 4] = [
+const HIDDEN: [&str; 5] = [
     "group_unsupported",
+    "physical_unsupported",
     "window_halved",
     "window_restored",
     "implausible",

@@ -136,6 +136,15 @@ pub(super) enum Failure {
         port: PortNum,
         reason: NoAnswer,
     },
+    #[error("cannot read the physical layer of port {port} of LID {lid}: {reason}")]
+    #[diagnostic(help(
+        "only devices of NVIDIA give it, if they have AccessRegisterGMP and the subnet manager has set no VS_Key; check the LID, the port (`ibnet-gen discover`) and --timeout"
+    ))]
+    NoPhysical {
+        lid: Lid,
+        port: PortNum,
+        reason: NoAnswer,
+    },
     #[error(
         "cannot make a record of LID {lid}: the device does not answer NodeInfo, so its GUID is unknown"
     )]

@@ -43,6 +43,10 @@ pub(super) struct Args {
     /// Print PortInfo instead of counters: state, width, speed, MTU, VLs, key violations
     #[arg(long, conflicts_with_all = ["groups", "json"])]
     portinfo: bool,
+    /// Print the physical layer instead of counters: bit errors, error correction, module. The
+    /// device must be of NVIDIA
+    #[arg(long, conflicts_with_all = ["groups", "portinfo"])]
+    physical: bool,
     /// Print the record of a sweep: one JSON line
     #[arg(long)]
     json: bool,
@@ -69,6 +73,7 @@ Examples:
   ibnet-sweep query 0x17 1 --groups extended,rcverr
   ibnet-sweep query 23 1 --groups all 2>/dev/null
   ibnet-sweep query 23 1 --portinfo
+  ibnet-sweep query 23 1 --physical
   ibnet-sweep query 23 1 --json | jq .port_xmit_data_bytes
   ibnet-sweep query 2 1 --simulate fabric.p
 
@@ -232,6 +237,9 @@ impl Args {
             let text = text.map_err(|reason| Failure::NoPortInfo { lid, port, reason })?;
             return cli::print(text.as_bytes()).map_err(Failure::Stdout);
         }
+        if self.physical {
+            return self.physical(&mut client);
+        }
         let question = PortQuery {
             lid: self.lid,
             port: self.port,
@@ -255,6 +263,32 @@ impl Args {
                 .ok_or(Failure::NoGuid { lid: self.lid })?
         } else {
             answers.text().into_bytes()
+        };
+        cli::print(&shown).map_err(Failure::Stdout)
+    }
+
+    /// Reads the physical layer and prints it.
+    fn physical<T: Transport>(&self, client: &mut DeviceClient<T>) -> Result<(), Failure> {
+        let (lid, port) = (self.lid, self.port);
+        let result = query::physical(lid, port, client).map_err(Failure::TransportLost)?;
+        let result = result.map_err(|reason| Failure::NoPhysical { lid, port, reason })?;
+        for (page, reason) in result.missing() {
+            cli::note(&format!("note: {page}: {reason}\n"));
+        }
+        if !result.has_answers() {
+            let reason = result
+                .missing()
+                .next()
+                .map_or(query::NoAnswer::Silent, |(_, reason)| reason);
+            return Err(Failure::NoPhysical { lid, port, reason });
+        }
+        let shown = if self.json {
+            let ts = client.wall(result.at());
+            result
+                .records(ts, ts / INTERVAL_NS, &cli::short_host_name())
+                .ok_or(Failure::NoGuid { lid })?
+        } else {
+            result.text().into_bytes()
         };
         cli::print(&shown).map_err(Failure::Stdout)
     }

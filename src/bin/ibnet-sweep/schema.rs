@@ -41,6 +41,9 @@ enum Record {
     Event,
     Histogram,
     Start,
+    Phy,
+    Module,
+    Sensors,
 }
 
 const EXAMPLES: &str = "\
@@ -60,6 +63,9 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         Record::Event => Type::Event,
         Record::Histogram => Type::Histogram,
         Record::Start => Type::Start,
+        Record::Phy => Type::Phy,
+        Record::Module => Type::Module,
+        Record::Sensors => Type::Sensors,
     };
     let fields = schema::fields(of);
     let text = match args.format {

@@ -17,7 +17,7 @@ use crate::mad::header::MadStatus;
 use crate::mad::pma::class_port_info::Redirect;
 use crate::mad::query::{BadReply, Query};
 use crate::mad::transport::{Transport, TransportError};
-use crate::mad::{MAD_LEN, Mad, pma};
+use crate::mad::{Mad, pma};
 use crate::sweep::engine::SmpWay;
 use crate::sweep::query::{Client, NoAnswer, Response};
 use crate::sweep::routes::Routes;
@@ -256,8 +256,7 @@ impl<T: Transport, C: Clock> DeviceClient<T, C> {
 impl<T: Transport, C: Clock> Client for DeviceClient<T, C> {
     type Error = TransportError;
 
-    fn request(&mut self, query: &Query) -> Result<Response, TransportError> {
-        let mut mad: Mad = [0; MAD_LEN];
+    fn request_mad(&mut self, query: &Query, mad: &mut Mad) -> Result<Response, TransportError> {
         let mut response = Response {
             mads: 0,
             rtt: Duration::ZERO,
@@ -276,10 +275,10 @@ impl<T: Transport, C: Clock> Client for DeviceClient<T, C> {
             }
             tries += 1;
             response.mads += 1;
-            match self.send(&self.routed(query), &mut mad)? {
+            match self.send(&self.routed(query), mad)? {
                 MadOutcome::Answered(at, rtt) => {
                     response.add_round_trip(rtt);
-                    response.answer = Ok((at, *pma::data(&mad)));
+                    response.answer = Ok((at, *pma::data(mad)));
                     return Ok(response);
                 }
                 MadOutcome::Redirected(to, rtt) => {
@@ -309,6 +308,7 @@ mod tests {
     use ibnet_record::types::PortNum;
 
     use super::*;
+    use crate::mad::MAD_LEN;
     use crate::mad::exchange::{Completion, QP1_QKEY};
     use crate::mad::header::{Header, METHOD_GET_RESP};
     use crate::mad::pma::data_mut;

@@ -10,7 +10,7 @@ use super::reconnect::Reconnected;
 use super::{Clock, Control, Driver, DriverSettings, NAMED_IN_LOG, is_news};
 use crate::mad::smp::PortInfo;
 use crate::mad::transport::{Transport, TransportError};
-use crate::sweep::engine::{Event, Key, SmpWays};
+use crate::sweep::engine::{Event, Key, Lacking, SmpWays};
 use crate::sweep::port_record::PortIdentity;
 use crate::sweep::routes::End;
 use crate::sweep::window::Change;
@@ -39,6 +39,39 @@ impl<T: Transport, C: Clock> Driver<T, C> {
             Event::LidChange { device, from, to } => self.report_lid_change(slot, device, from, to),
             Event::Link(port) => self.take_link(slot, port),
             Event::Peer { port, found } => self.report_peer(slot, port, found),
+            Event::Physical => self.write_physical(slot),
+            Event::PhysicalUnsupported { device, lacking } => {
+                let detail = match lacking {
+                    Lacking::Registers => {
+                        "the device has no registers for queries of class 0x0A (AccessRegisterGMP)"
+                            .to_owned()
+                    }
+                    Lacking::Silent => {
+                        "the device does not answer queries of class 0x0A".to_owned()
+                    }
+                    Lacking::Page(page) => {
+                        format!("{page}: the device does not have this register")
+                    }
+                };
+                let port = self.first_ports[device];
+                let node = &self.ports[port].node;
+                tracing::debug!(node = %Printable(node), "{detail}");
+                self.write_event(slot, EventName::PhysicalUnsupported, Some(port), &detail);
+            }
+            Event::PhysicalLate {
+                kind,
+                every,
+                is_late,
+            } => {
+                let detail = if is_late {
+                    tracing::warn!(%kind, ?every, "the physical layer is read less often than configured; raise budget or every in [physical]");
+                    format!("{kind}: {} s between two readings", every.as_secs())
+                } else {
+                    tracing::info!(%kind, "the physical layer is read as often as configured again");
+                    format!("{kind}: as often as configured again")
+                };
+                self.write_event(slot, EventName::PhysicalLate, None, &detail);
+            }
             Event::Redirected {
                 device,
                 to,
@@ -61,6 +94,9 @@ impl<T: Transport, C: Clock> Driver<T, C> {
                     }
                     Key::Pm => {
                         "its agent gives no counters and can demand a PM_Key: it may want one"
+                    }
+                    Key::Vendor => {
+                        "registers are not answered: the device may demand a VS_Key; its physical layer cannot be read"
                     }
                 };
                 let port = self.first_ports[device];

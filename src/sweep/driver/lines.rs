@@ -2,11 +2,16 @@
 
 use ibnet_record::reader::Type;
 use ibnet_record::types::{NodeKind, Printable};
-use ibnet_record::{EventName, EventRecord, HistogramRecord, Start, Status, SweepRecord};
+use ibnet_record::{
+    EventName, EventRecord, HistogramRecord, PhysicalHead, PhysicalRecord, Start, Status,
+    SweepRecord,
+};
 
 use super::{Clock, Control, Driver, HISTOGRAM_EVERY, Notice, WallTime, nanos};
 use crate::mad::transport::Transport;
 use crate::output::Batch;
+use crate::sweep::engine::PhysicalReading;
+use crate::sweep::physical_record;
 use crate::sweep::port_record::{PortIdentity, PortRecord};
 use crate::sweep::stats::{self, Durations, MAD_OCTETS_ON_LINK, RoundTrips};
 use crate::time::Instant;
@@ -135,6 +140,35 @@ impl<T: Transport, C: Clock> Driver<T, C> {
             self.write_event(slot, EventName::Reset, Some(port), &names);
         }
         self.report_flaps(slot, port, downs, read_at);
+    }
+
+    /// Writes the records of the physical layer that are complete.
+    pub(super) fn write_physical(&mut self, slot: u64) {
+        while let Some(reading) = self.engine.take_physical() {
+            let PhysicalReading {
+                kind,
+                port,
+                at,
+                since,
+                ..
+            } = reading;
+            let identity = &self.ports[port];
+            let record = PhysicalRecord {
+                head: PhysicalHead {
+                    kind: kind.as_str(),
+                    ts: self.wall.of(at),
+                    slot,
+                    sampler: self.settings.sampler.as_str(),
+                    guid: identity.guid,
+                    port: kind.is_of_port().then_some(identity.port),
+                    lid: identity.lid,
+                    node: &identity.node,
+                    dt_ns: since.map(nanos),
+                },
+                values: physical_record::values(reading.images()),
+            };
+            self.batch.push(kind.into(), &record);
+        }
     }
 
     /// Reports the flaps of a link that earlier slots have counted, and counts those of this slot.

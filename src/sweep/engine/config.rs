@@ -5,6 +5,7 @@ use std::time::Duration;
 use ibnet_record::attributes::Group;
 use ibnet_record::types::{Guid, Lid, NodeKind, PortNum};
 
+use super::PhysicalConfig;
 use crate::mad::exchange::index_of_pkey;
 use crate::mad::pma::Clearable;
 use crate::sweep::cadence::Cadence;
@@ -62,6 +63,8 @@ pub struct Config {
     pub verify_peers: bool,
     /// Time between two rounds of SMInfo queries. `None` disables them.
     pub managers_every: Option<Duration>,
+    /// Settings of the physical layer. `None` if it is not read.
+    pub physical: Option<PhysicalConfig>,
     /// P_Key index of every MAD, unless a redirection names another P_Key.
     pub pkey_index: u16,
     /// P_Key table of the sending port, by index. An empty table stands for the default P_Key
@@ -88,6 +91,7 @@ impl Default for Config {
             state_tables: false,
             verify_peers: false,
             managers_every: None,
+            physical: None,
             pkey_index: 0,
             pkey_table: Vec::new(),
         }
@@ -95,9 +99,10 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Returns the settings of a second sampler of its ports. It does not clear counters, and does
-    /// not query those that the first sampler clears: when they decrease between two of its
-    /// readings, it cannot know by how much they had grown.
+    /// Returns the settings of a second sampler of its ports. It does not read the physical layer,
+    /// whose counters need no second reading. It does not clear counters, and does not query those
+    /// that the first sampler clears: when they decrease between two of its readings, it cannot know
+    /// by how much they had grown.
     #[must_use]
     pub fn of_secondary(&self) -> Self {
         let is_kept = |group: Group| {
@@ -108,6 +113,7 @@ impl Config {
             groups: groups.filter(|group| is_kept(*group)).collect(),
             cadence: self.cadence.only(|place| is_kept(self.groups[place])),
             clearing: None,
+            physical: None,
             ..self.clone()
         }
     }

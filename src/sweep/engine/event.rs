@@ -1,9 +1,12 @@
 //! Events of an engine.
 
+use std::time::Duration;
+
 use ibnet_record::attributes::Group;
+use ibnet_record::physical::PhysicalKind;
 use ibnet_record::types::{Guid, Lid};
 
-use super::{ManagerPort, SubnetManager};
+use super::{Lacking, ManagerPort, SubnetManager};
 use crate::sweep::routes::End;
 use crate::sweep::window::Change;
 
@@ -64,6 +67,25 @@ pub enum Event {
         /// P_Key of the other agent, if no entry in the P_Key table of this port matches it.
         unserved_pkey: Option<u16>,
     },
+    /// A reading of the physical layer is complete: see
+    /// [`Engine::take_physical`](super::Engine::take_physical).
+    Physical,
+    /// A device does not give its physical layer, or a part of it. It is tried again in an hour.
+    PhysicalUnsupported {
+        /// The device.
+        device: usize,
+        /// What it does not give.
+        lacking: Lacking,
+    },
+    /// Readings of the physical layer are much later than configured, or are in time again.
+    PhysicalLate {
+        /// Type of their records.
+        kind: PhysicalKind,
+        /// Time between the last two readings.
+        every: Duration,
+        /// Whether they are late.
+        is_late: bool,
+    },
     /// A device requires a key.
     KeyDemanded {
         /// The device.
@@ -99,4 +121,6 @@ pub enum Key {
     M,
     /// PM_Key, of performance management: without it, there are no counters.
     Pm,
+    /// VS_Key, of vendor-specific management: without it, there is no physical layer.
+    Vendor,
 }

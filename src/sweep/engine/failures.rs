@@ -21,7 +21,10 @@ impl Engine {
         if matches!(transaction.purpose, Purpose::Peer { .. }) {
             return;
         }
-        if transaction.purpose == Purpose::SubnetManager {
+        if matches!(
+            transaction.purpose,
+            Purpose::SubnetManager | Purpose::Physical
+        ) {
             return;
         }
         self.stats.ended = self.stats.ended.max(at);
@@ -71,6 +74,9 @@ impl Engine {
         }
         if transaction.purpose == Purpose::SubnetManager {
             return self.manager_failed(index);
+        }
+        if transaction.purpose == Purpose::Physical {
+            return self.physical_failed(transaction, now);
         }
         let after = self.devices[index as usize]
             .flight
@@ -156,6 +162,7 @@ impl Engine {
             // A transport without an agent for subnet administration is valid; the engine then
             // queries no paths.
             (Query::Sa(_), SendError::NoAgent) => {}
+            (Query::Vendor(_), SendError::NoAgent) => self.do_without_physical(),
             _ => self.stats.send_errors += 1,
         }
         if transaction.purpose == Purpose::Path {
@@ -168,6 +175,9 @@ impl Engine {
         let index = transaction.device;
         if transaction.purpose == Purpose::SubnetManager {
             return self.manager_not_asked(index);
+        }
+        if transaction.purpose == Purpose::Physical {
+            return self.physical_not_sent(index);
         }
         let may_go_on = self.devices[index as usize]
             .flight
@@ -203,6 +213,10 @@ impl Engine {
             }
             if transaction.purpose == Purpose::SubnetManager {
                 self.manager_not_asked(index);
+                continue;
+            }
+            if transaction.purpose == Purpose::Physical {
+                self.physical_not_sent(index);
                 continue;
             }
             let may_go_on = self.devices[index as usize]

@@ -357,6 +357,9 @@ impl Engine {
         if before != Some(link) && self.link(port as usize).is_some() {
             self.events.push_back(Event::Link(port as usize));
         }
+        if before.is_some_and(|before| before.state != link.state) {
+            self.read_physical(port, now);
+        }
     }
 
     pub(super) fn take_fec(&mut self, port: u32, answer: Result<&Data, MadStatus>) {

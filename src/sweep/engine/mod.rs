@@ -63,6 +63,7 @@
 //! | `clear` | clearing of counters after their reading |
 //! | `due` | the groups of a port that are requested in a slot |
 //! | `peers` | verification of the device at the other end of each cable |
+//! | `physical` | registers of the physical layer, below the counters |
 //! | `last_reads` | the last reply of each group |
 //! | `state` | state of each device and port |
 
@@ -70,7 +71,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use ibnet_record::Status;
-use ibnet_record::types::Tid;
+use ibnet_record::types::{NodeKind, Tid};
 
 pub use self::config::{Config, DevicePlan, SmpWay};
 pub use self::event::{Event, Key};
@@ -78,6 +79,8 @@ use self::groups::Groups;
 use self::last_reads::LastReads;
 use self::path_queries::{MANAGER_TIMEOUTS, MAX_UNANSWERED, Manager};
 use self::peers::Peers;
+use self::physical::Physical;
+pub use self::physical::{Lacking, PhysicalConfig, PhysicalReading};
 use self::ready::Ready;
 pub use self::smp_ways::SmpWays;
 use self::state::{Device, PortProgress, PortState, SendError};
@@ -107,6 +110,7 @@ mod identity;
 mod last_reads;
 mod path_queries;
 mod peers;
+mod physical;
 mod ready;
 mod replies;
 mod slot;
@@ -145,6 +149,7 @@ pub struct Engine {
     unsettled: usize,
     manager: Manager,
     peers: Peers,
+    physical: Physical,
     subnet_managers: SubnetManagers,
     /// Directed routes to the devices, if the cables are known.
     routes: Option<Routes>,
@@ -214,6 +219,12 @@ impl Engine {
         // at most one pending transaction and one check, and each subnet manager has one
         // transaction.
         let capacity = ports.len() + 2 * devices.len() + config.window + MAX_MANAGERS;
+        let has_sensors = |port: &PortState| {
+            let device = &devices[port.device as usize];
+            let first = ports.get(device.ports.start as usize);
+            device.kind == NodeKind::Switch && first.is_some_and(|first| first.num == port.num)
+        };
+        let physical = Physical::new(config.physical, ports.iter().map(has_sensors));
         let agents = Timeouts {
             timeout: config.timeout,
             grace: config.grace,
@@ -223,6 +234,7 @@ impl Engine {
                 seed as u32,
                 (capacity, agents),
                 (MAX_UNANSWERED, MANAGER_TIMEOUTS),
+                (physical::QUEUED, physical.timeouts()),
             ),
             smp_limit: SmpLimit::new(config.grace),
             smps_wait: None,
@@ -238,6 +250,7 @@ impl Engine {
             unsettled: 0,
             manager: Manager::new(devices.len()),
             peers: Peers::default(),
+            physical,
             subnet_managers: SubnetManagers::default(),
             routes: None,
             window: Window::new(config.window),
@@ -370,6 +383,8 @@ impl Engine {
     /// still runs is closed first.
     pub fn start_slot(&mut self, now: Instant, ask_until: Instant, close_at: Instant) {
         self.close(now);
+        let others = self.stats.mads_sent.saturating_sub(self.physical_sent());
+        self.start_physical(others, now);
         self.last_reads.set_slot(self.next_slot);
         self.next_slot += 1;
         self.phase = Phase::Slot {
@@ -483,6 +498,12 @@ impl Engine {
     /// is full or no request is due.
     #[must_use]
     pub fn poll_transmit(&mut self, now: Instant, mad: &mut Mad) -> Option<(Target, Tid)> {
+        let next = self.next_transmit(now, mad);
+        next.or_else(|| self.next_physical_query(now, mad))
+    }
+
+    /// Returns the next MAD, unless it is one for the physical layer, which come last.
+    fn next_transmit(&mut self, now: Instant, mad: &mut Mad) -> Option<(Target, Tid)> {
         // After a stall of the process, the driver reads waiting replies before it calls
         // `handle_timeout`. `ask_until` may then have passed already, so it is checked here too.
         if let Phase::Slot {
@@ -602,6 +623,7 @@ impl Engine {
                 .into_iter()
                 .chain(paced)
                 .chain(retry)
+                .chain(self.physical_wait())
                 .fold(phase, Instant::min),
         )
     }

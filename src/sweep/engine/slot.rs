@@ -160,6 +160,7 @@ impl Engine {
     fn still_waits(&mut self, now: Instant) -> bool {
         let has_peers = self.has_peers_to_query();
         let asks_manager = self.next_manager(now).is_some();
+        let reads_physical = self.waits_for_physical(now);
         let Phase::Slot {
             requesting: true,
             final_wait,
@@ -173,8 +174,11 @@ impl Engine {
             FinalWait::Until(until) if now < until => FinalWait::Until(until),
             FinalWait::Until(_) | FinalWait::Over => FinalWait::Over,
         };
-        let checks =
-            asks_manager || has_peers || !self.ready.is_empty() || self.inflight.at_agents() > 0;
+        let checks = reads_physical
+            || asks_manager
+            || has_peers
+            || !self.ready.is_empty()
+            || self.inflight.at_agents() > 0;
         checks || self.manager.is_busy() && *final_wait != FinalWait::Over
     }
 

@@ -74,6 +74,10 @@ impl Engine {
             (Query::Directed(directed::Query { route, .. }), _) => {
                 Target::subnet_management(route.target(path.lid), config.grace)
             }
+            (Query::Vendor(_), _) => Target {
+                give_up: self.physical.timeouts().grace,
+                ..general
+            },
             (Query::Pma(_) | Query::Clear(_), Some(redirect)) => {
                 // Queue pair 0 in a redirection means queue pair 1.
                 let qp = if redirect.qp == 0 {

@@ -23,12 +23,15 @@ use crate::mad::header::MadStatus;
 use crate::mad::pma::{self, CLASS_PORT_INFO, Capabilities, DATA_LEN, Data, Sampling};
 use crate::mad::query::{BadReply, Query};
 use crate::mad::smp::{self, NodeInfo, PortInfo};
+use crate::mad::{MAD_LEN, Mad};
 use crate::sweep::port_record::{PortIdentity, PortRecord};
 use crate::time::Instant;
 
+mod physical;
 mod port_info;
 mod print;
 
+pub use physical::{PhysicalResult, physical};
 pub use port_info::port_info;
 
 /// Port and counter groups to query.
@@ -50,11 +53,20 @@ pub trait Client {
     /// Error of the transport.
     type Error;
 
-    /// Sends a request, again if there is no reply, and waits for the reply.
+    /// Sends a request, again if there is no reply, and waits for the reply, which it writes into
+    /// `mad`.
     ///
     /// # Errors
     /// Returns an error if the transport is lost.
-    fn request(&mut self, query: &Query) -> Result<Response, Self::Error>;
+    fn request_mad(&mut self, query: &Query, mad: &mut Mad) -> Result<Response, Self::Error>;
+
+    /// Sends a request like [`request_mad`](Self::request_mad). The response has its attribute.
+    ///
+    /// # Errors
+    /// Returns an error if the transport is lost.
+    fn request(&mut self, query: &Query) -> Result<Response, Self::Error> {
+        self.request_mad(query, &mut [0; MAD_LEN])
+    }
 }
 
 /// Outcome of a request.

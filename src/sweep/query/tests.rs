@@ -26,7 +26,7 @@ struct Script {
 impl Client for Script {
     type Error = Infallible;
 
-    fn request(&mut self, query: &Query) -> Result<Response, Infallible> {
+    fn request_mad(&mut self, query: &Query, _: &mut Mad) -> Result<Response, Infallible> {
         let key = (query.class().0, query.attribute());
         self.requested.push(key);
         let at = Instant::from_nanos(1000 * self.requested.len() as u64);

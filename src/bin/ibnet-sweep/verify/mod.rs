@@ -25,6 +25,8 @@ mod programs;
 mod run;
 #[cfg(feature = "umad")]
 mod slot;
+#[cfg(feature = "umad")]
+mod vendor;
 
 /// Compare the results of ibnet with those of libibmad on devices of this fabric
 #[derive(Debug, clap::Args)]
@@ -32,9 +34,16 @@ mod slot;
 pub(super) struct Args {
     #[command(flatten)]
     flags: Flags,
-    /// Number of devices of each model that are compared
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=1000))]
-    devices: u16,
+    /// Number of devices of each model that are compared [default: 2; with --vendor, 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    devices: Option<u16>,
+    /// Read every register of the physical layer once instead, from one device of each model and
+    /// firmware, and compare nothing: the replies are the report
+    #[arg(long)]
+    vendor: bool,
+    /// With --vendor, also print the octets of the replies
+    #[arg(long, requires = "vendor")]
+    raw: bool,
     /// Also write the results as JSON, without the names and GUIDs of the site; `-` is standard
     /// output
     #[arg(long, value_name = "FILE|-")]
@@ -46,6 +55,7 @@ Examples:
   ibnet-sweep verify --net fabric.p
   ibnet-sweep verify -c /etc/ibnet/ibnet.toml --devices 5 --report verify.json
   ibnet-sweep verify --simulate fabric.p
+  ibnet-sweep verify --net fabric.p --vendor --report vendor.json
 
 Each attribute of a device is read three times: by ibnet, by libibmad, and by
 ibnet again. A counter of libibmad must be between the two values of ibnet, and
@@ -58,6 +68,10 @@ and perfquery are installed, their output is compared too.
 A report has LIDs, port numbers and device IDs, and the same substitutes for
 names and GUIDs as `ibnet-gen anonymise`. It also has the type, the firmware and
 the board of the HCA, the release of the kernel and the version of rdma-core.
+
+With --vendor, at most 1,000 devices are asked for model and firmware, and one of
+each is read: at most 50 Gets a second, and 2,900 in all. Serial numbers, and the
+GUIDs of peers, become zeros.
 
 On a simulated fabric a second client of ibnet replaces the queries of libibmad;
 libibmad decodes its replies. This compares the decoders and the values of two
@@ -78,10 +92,19 @@ pub(super) fn run(_args: &Args) -> Result<u8, Failure> {
 #[cfg(feature = "umad")]
 pub(super) fn run(args: &Args) -> Result<u8, Failure> {
     let config = args.flags.config()?;
+    let devices = args.devices.map(usize::from);
+    if args.vendor {
+        return vendor::run(
+            &config,
+            devices.unwrap_or(1),
+            args.raw,
+            args.report.as_deref(),
+        );
+    }
     let mut step = Steps {
         lines: Report::default(),
         document: Document::default(),
-        per_model: args.devices.into(),
+        per_model: devices.unwrap_or(2),
     };
     let fabric = Fabric::load(&config)?;
     run::run(&config, &fabric, &mut step)?;

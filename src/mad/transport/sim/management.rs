@@ -218,7 +218,7 @@ pub(super) fn administer(fabric: &SimFabric, request: &Mad) -> Option<Mad> {
 
 /// Returns the NodeInfo of a device. The net file has no device ID, so a switch gets the device ID
 /// of a Quantum switch, and an HCA that of a ConnectX-6.
-fn node_info(fabric: &SimFabric, id: DeviceId) -> NodeInfo {
+pub(super) fn node_info(fabric: &SimFabric, id: DeviceId) -> NodeInfo {
     let device = fabric.fabric.device(id);
     let device_id = if device.kind == NodeKind::Switch {
         0xd2f0

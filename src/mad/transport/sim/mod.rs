@@ -9,6 +9,8 @@
 //!   transmits.
 //! - Devices answer NodeInfo, NodeDescription and PortInfo, also by directed routes, and a subnet
 //!   manager answers path queries.
+//! - Firmware answers requests for registers of the physical layer after 2 to 20 ms, and one in a
+//!   hundred never.
 //! - Requests and devices can have faults: MADs are lost at random; devices are dead or slow, do
 //!   not answer some attributes, or require keys; LIDs are exchanged, and links change.
 //! - Replies can have [`faults`].
@@ -24,6 +26,7 @@ use ibnet_record::types::{Lid, NodeKind, PortNum};
 
 use self::agent::{Counters, Encoder};
 pub use self::client::{Client, SimTransport};
+use self::physical::Physical;
 use self::traffic::{LEVELS, Sent, Traffic};
 use crate::mad::Mad;
 use crate::mad::directed::{CLASS_SUBN_DIRECTED_ROUTE, PERMISSIVE_LID, Route};
@@ -35,6 +38,7 @@ use crate::mad::pma::{CLASS_PERF_MGT, Capabilities, Clearable};
 use crate::mad::sa::CLASS_SUBN_ADM;
 use crate::mad::sm_info::{SmInfo, SmState};
 use crate::mad::smp::{CLASS_SUBN_LID_ROUTED, PortInfo};
+use crate::mad::vendor::CLASS_VENDOR;
 use crate::time::Instant;
 use crate::topology::{DeviceId, Fabric, Port};
 
@@ -42,8 +46,12 @@ pub mod agent;
 mod client;
 pub mod faults;
 mod management;
+mod physical;
+mod registers;
 pub mod storms;
 pub mod traffic;
+
+pub use registers::Firmware;
 
 /// Behaviour of a simulated fabric.
 #[derive(Clone, PartialEq, Debug)]
@@ -121,6 +129,7 @@ pub struct SimFabric {
     /// Whether the port of the senders is down.
     sender_down: bool,
     mads: u64,
+    physical: Physical,
 }
 
 /// The agents of one device.
@@ -142,6 +151,7 @@ struct Agent {
     drops_port_info: bool,
     /// The agent to which the device redirects queries for counters.
     redirect: Option<Redirect>,
+    firmware: Firmware,
 }
 
 impl SimFabric {
@@ -194,6 +204,7 @@ impl SimFabric {
             reports: VecDeque::new(),
             sender_down: false,
             mads: 0,
+            physical: Physical::default(),
         }
     }
 
@@ -324,6 +335,14 @@ impl SimFabric {
         self.agents[id.0 as usize].drops_port_info = true;
     }
 
+    /// Sets how the firmware of a device answers requests for registers.
+    ///
+    /// # Panics
+    /// Panics if the identifier belongs to another fabric.
+    pub fn set_firmware(&mut self, id: DeviceId, firmware: Firmware) {
+        self.agents[id.0 as usize].firmware = firmware;
+    }
+
     /// Makes a device redirect queries for counters to another device, which answers with its own
     /// counters.
     ///
@@ -393,6 +412,9 @@ impl SimFabric {
             return None;
         }
         let half = self.options.flight / 2;
+        if Header::parse(request).class == CLASS_VENDOR {
+            return registers::answer(self, id, request, now + half);
+        }
         let served = agent.busy_until.max(now + half) + agent.service.mul_f64(jitter);
         agent.busy_until = served;
         self.clear(id, request, served);
@@ -573,6 +595,7 @@ impl Agent {
         };
         let (drops, busy_until) = (Vec::new(), Instant::ZERO);
         let (dead, m_key, drops_port_info, redirect) = (false, false, false, None);
+        let firmware = Firmware::default();
         Self {
             lid,
             capabilities,
@@ -585,6 +608,7 @@ impl Agent {
             m_key,
             drops_port_info,
             redirect,
+            firmware,
         }
     }
 }

@@ -199,6 +199,7 @@ impl LinkReads {
 pub(in crate::sweep::engine) struct KeyEvents {
     m: bool,
     pm: bool,
+    vendor: bool,
 }
 
 impl KeyEvents {
@@ -207,6 +208,7 @@ impl KeyEvents {
         let reported = match key {
             Key::M => &mut self.m,
             Key::Pm => &mut self.pm,
+            Key::Vendor => &mut self.vendor,
         };
         !std::mem::replace(reported, true)
     }

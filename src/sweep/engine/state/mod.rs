@@ -9,6 +9,7 @@
 //! | [`IdentityCheck`] | verification of the GUID that answers at the LID |
 //! | [`LinkReads`] | reads of PortInfo |
 //! | [`StateTable`] | reads of the states of all ports of a switch |
+//! | [`Support`] | registers of the physical layer that the device gives |
 //! | [`Path`] | LID, service level, redirection, and the path query to the subnet manager |
 //! | [`Way`] | the way of SMPs |
 //! | [`Flight`] | MADs in flight to the device |
@@ -29,6 +30,7 @@ pub(super) use self::path::Path;
 pub(super) use self::progress::Progress;
 pub(super) use self::reachability::Reachability;
 use super::groups::Groups;
+use super::physical::Support;
 use super::smp_ways::Way;
 use super::state_tables::{StateTable, TableState};
 use super::{DevicePlan, SmpWay};
@@ -63,6 +65,7 @@ pub(super) struct Device {
     pub(super) identity: IdentityCheck,
     pub(super) links: LinkReads,
     pub(super) state_table: StateTable,
+    pub(super) physical: Support,
     pub(super) path: Path,
     pub(super) way: Way,
     pub(super) flight: Flight,
@@ -90,6 +93,7 @@ impl Device {
             identity: IdentityCheck::new(plan.guid),
             links: LinkReads::default(),
             state_table: StateTable::default(),
+            physical: Support::default(),
             path: Path::new(plan.lid),
             way: Way::new(smp == SmpWay::Directed, None),
             flight: Flight::default(),
@@ -127,6 +131,7 @@ impl Device {
         self.identity.discard_learned();
         self.links.discard_learned();
         self.state_table = StateTable::default();
+        self.physical = Support::default();
         self.path.redirect = None;
         self.clears_failed = 0;
         self.progress.repeat = None;

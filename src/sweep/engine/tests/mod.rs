@@ -17,6 +17,7 @@ mod identity;
 mod path_queries;
 mod peers;
 mod periodic_checks;
+mod physical;
 mod random_faults;
 mod redirects;
 mod simulated_fabric;

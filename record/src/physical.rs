@@ -1,0 +1,197 @@
+//! The records of the physical layer: `phy` (one port), `module` (its module) and `sensors` (one
+//! switch).
+//!
+//! A record has a head, which is the same for all of them, and the values of the
+//! [registers](crate::registers) that were read for it. A value has the name of its register field,
+//! and is absent if the device does not have the register or did not answer. If several pages of a
+//! record have a field of the same name, the first page with an answer gives the value.
+
+use std::collections::BTreeMap;
+
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Serialize, Serializer};
+
+use crate::attributes::{Field, Unit};
+use crate::registers::Page;
+use crate::types::{Guid, Lid, PortNum};
+use crate::value::Kind;
+
+words! {
+    /// Types of these records.
+    pub enum PhysicalKind {
+        /// The physical layer of a port.
+        Phy = "phy",
+        /// The module of a port.
+        Module = "module",
+        /// The sensors of a switch.
+        Sensors = "sensors",
+    }
+}
+
+impl PhysicalKind {
+    /// Returns the pages that are read for a record, the most important first.
+    pub const fn pages(self) -> &'static [Page] {
+        match self {
+            Self::Phy => &[
+                Page::Ber,
+                Page::Fec,
+                Page::Plr,
+                Page::FecHistogram,
+                Page::LinkDown,
+            ],
+            Self::Module => &[Page::Module],
+            Self::Sensors => &[
+                Page::Sensor,
+                Page::FanLimits,
+                Page::Fans,
+                Page::Device,
+                Page::System,
+            ],
+        }
+    }
+
+    /// Returns whether a record is about a port, and not about a whole switch.
+    pub const fn is_of_port(self) -> bool {
+        !matches!(self, Self::Sensors)
+    }
+}
+
+/// Max number of pages of a record.
+pub const MAX_PAGES: usize = 5;
+
+/// The fields that all records of the physical layer have.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct PhysicalHead<Text> {
+    /// Type of the record: `phy`, `module` or `sensors`.
+    #[serde(rename = "type")]
+    pub kind: Text,
+    /// Time of the last reply.
+    pub ts: u64,
+    /// Slot in which the last reply arrived.
+    #[serde(default)]
+    pub slot: u64,
+    /// Name of the sampler.
+    #[serde(default)]
+    pub sampler: Text,
+    /// Port GUID of the device, as in `port` records.
+    pub guid: Guid,
+    /// Port number. Null in `sensors`.
+    pub port: Option<PortNum>,
+    /// LID to which the queries were sent.
+    #[serde(default)]
+    pub lid: Lid,
+    /// Name of the device.
+    #[serde(default)]
+    pub node: Text,
+    /// Time since the previous record of this type and port, in nanoseconds. Null in the first one.
+    pub dt_ns: Option<u64>,
+}
+
+/// A record of the physical layer. `Values` are its values by name.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(bound(deserialize = "Text: Default + Deserialize<'de>, Values: Deserialize<'de>"))]
+pub struct PhysicalRecord<Text, Values> {
+    /// The fields that all of these records have.
+    #[serde(flatten)]
+    pub head: PhysicalHead<Text>,
+    /// The values of the registers.
+    #[serde(flatten)]
+    pub values: Values,
+}
+
+/// Values by name, in the order of the line.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Values(pub Vec<(&'static str, Value)>);
+
+/// Values by name, as they are read.
+pub type ReadValues = BTreeMap<String, Value>;
+
+/// A value of a register.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Value {
+    /// A counter, a state or a setting.
+    Integer(u64),
+    /// A measured value.
+    Float(f64),
+    /// One value for each lane or bin.
+    Integers(Vec<u64>),
+    /// A text.
+    Text(String),
+}
+
+impl Values {
+    /// Returns the value with this name.
+    pub fn get(&self, name: &str) -> Option<&Value> {
+        let found = self.0.iter().find(|(known, _)| *known == name);
+        found.map(|(_, value)| value)
+    }
+
+    /// Returns an integer with this name.
+    pub fn integer(&self, name: &str) -> Option<u64> {
+        match self.get(name) {
+            Some(Value::Integer(value)) => Some(*value),
+            _ => None,
+        }
+    }
+}
+
+impl Serialize for Values {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        for (name, value) in &self.0 {
+            map.serialize_entry(name, value)?;
+        }
+        map.end()
+    }
+}
+
+/// The bias current of the laser, one value for each lane, in microamperes: the register has it
+/// without its scaling factor.
+pub const TX_BIAS: &str = "tx_bias_ua";
+
+/// Returns the name and the type of a field in the records.
+pub fn column(field: &Field) -> (&'static str, Kind) {
+    match field.unit {
+        Some(Unit::Text) => (field.json, Kind::Text),
+        Some(Unit::Measure(.., divisor)) if divisor != 1 && field.len > 1 => {
+            (TX_BIAS, Kind::Integers)
+        }
+        Some(Unit::Celsius(_)) => (field.json, Kind::Float),
+        Some(Unit::Measure(.., divisor)) if divisor != 1 => (field.json, Kind::Float),
+        _ if field.len > 1 => (field.json, Kind::Integers),
+        _ => (field.json, Kind::Unsigned(64)),
+    }
+}
+
+/// A value that a record can have.
+#[derive(Clone, Copy, Debug)]
+pub struct Column {
+    /// Name of the value.
+    pub name: &'static str,
+    /// Type of the value.
+    pub kind: Kind,
+    /// The page that has it.
+    pub page: Page,
+    /// The field of the page.
+    pub field: &'static Field,
+}
+
+/// Returns the values of a record in the order of the line.
+pub fn columns(of: PhysicalKind) -> Vec<Column> {
+    let mut columns: Vec<Column> = Vec::new();
+    for page in of.pages().iter().copied() {
+        for field in page.register().fields {
+            let (name, kind) = column(field);
+            if columns.iter().all(|known| known.name != name) {
+                columns.push(Column {
+                    name,
+                    kind,
+                    page,
+                    field,
+                });
+            }
+        }
+    }
+    columns
+}

@@ -1,0 +1,199 @@
+//! `verify --vendor`: reads every register of one device of each model and firmware once.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use ibnet::cli::{self, Progress, Staged};
+use ibnet::config::Config;
+use ibnet::mad::query::Query;
+use ibnet::mad::smp::{self, NodeInfo};
+use ibnet::mad::transport::Transport;
+use ibnet::mad::transport::sim::SimTransport;
+use ibnet::mad::transport::umad::UmadTransport;
+use ibnet::sweep::driver::{Address, Clock, DeviceClient, SystemClock};
+use ibnet::sweep::query::Client;
+use ibnet::time::Instant;
+use ibnet::verify::models::{self, Model};
+use ibnet::verify::vendor::{self, VendorDevice, VendorReport};
+use ibnet_record::types::{Lid, PortNum};
+
+use super::fabric::{self, Fabric};
+use crate::check::report::{Report, Verdict};
+use crate::failure::Failure;
+use crate::{simulation, workers};
+
+/// Max number of devices that are asked for their model and firmware.
+const MAX_IDENTIFIED: usize = 1000;
+
+/// Max number of MADs, and time between two of them: 50 a second, for a minute at most.
+const MAX_MADS: u32 = 2900;
+const SPACING: Duration = Duration::from_millis(20);
+
+/// Max wait for the reply to one MAD. Firmware is slow.
+const TIMEOUT: Duration = Duration::from_millis(500);
+
+/// Vendor ID of NVIDIA in NodeInfo.
+const NVIDIA: u32 = 0x2c9;
+
+/// Sends MADs at a limited rate.
+struct Pace {
+    clock: SystemClock,
+    started: Instant,
+    sent: u32,
+}
+
+impl Pace {
+    /// Counts MADs and waits until the next one may be sent. Returns false if none may.
+    fn sent(&mut self, mads: u32) -> bool {
+        self.sent += mads;
+        std::thread::sleep((SPACING * self.sent).saturating_sub(self.clock.now() - self.started));
+        self.sent < MAX_MADS
+    }
+}
+
+/// Reads the registers, prints a line for each device, and writes the report.
+pub(super) fn run(
+    config: &Config,
+    per_model: usize,
+    shows_octets: bool,
+    report: Option<&Path>,
+) -> Result<u8, Failure> {
+    let fabric = Fabric::load(config)?;
+    let address = |pkey_index, pkey_table| Address {
+        lid: Lid(0),
+        sl: config.engine.sl,
+        pkey_index,
+        pkey_table,
+        timeout: TIMEOUT,
+    };
+    let document = if let Some(simulated) = simulation::build(config)? {
+        let transport = SimTransport::new(simulated);
+        read(
+            client(transport, address(0, Vec::new())),
+            &fabric,
+            per_model,
+        )?
+    } else {
+        let (port, pkey_index) = workers::hca_port(config, &fabric.ca)?;
+        let transport = UmadTransport::open(&port)?;
+        let address = address(pkey_index, port.pkeys);
+        read(client(transport, address), &fabric, per_model)?
+    };
+    if shows_octets {
+        for reply in document.devices.iter().flat_map(|device| &device.replies) {
+            let found = reply.missing.as_deref().unwrap_or(&reply.octets);
+            cli::print(format!("{} {} {found}\n", reply.page, reply.block).as_bytes())
+                .map_err(Failure::Stdout)?;
+        }
+    }
+    if let Some(path) = report {
+        Staged::new(path, document.to_json().as_bytes())?.commit()?;
+    }
+    let next = match report {
+        Some(path) => format!("attach {} to an issue of the project\n", path.display()),
+        None => "run the command again with --report vendor.json, and attach the file to an issue of the project\n".to_owned(),
+    };
+    let (devices, mads) = (document.devices.len(), document.mads_sent);
+    cli::print(format!("\n{devices} devices, {mads} MADs sent\n{next}").as_bytes())
+        .map_err(Failure::Stdout)?;
+    Ok(0)
+}
+
+fn client<T: Transport>(transport: T, address: Address) -> DeviceClient<T, SystemClock> {
+    DeviceClient::new(transport, SystemClock::start(), address, cli::random_seed())
+}
+
+fn read<T: Transport>(
+    mut client: DeviceClient<T, SystemClock>,
+    fabric: &Fabric,
+    per_model: usize,
+) -> Result<VendorReport, Failure> {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let mut document = VendorReport::new(format!("Linux {}", release.trim()));
+    let mut lines = Report::default();
+    let clock = SystemClock::start();
+    let mut pace = Pace {
+        started: clock.now(),
+        clock,
+        sent: 0,
+    };
+    let asked = models::spread(fabric.devices.len(), MAX_IDENTIFIED);
+    let bar = Progress::new(asked.len() as u64, "devices");
+    let (mut found, mut silent) = (BTreeMap::new(), 0);
+    for place in &asked {
+        let device = &fabric.devices[*place];
+        client.turn_to(device.lid);
+        let node_info = Query::Smp(smp::Query {
+            attribute: smp::NODE_INFO,
+            port: PortNum(0),
+        });
+        let response = client.request(&node_info).map_err(Failure::TransportLost)?;
+        let info = response.answer.ok().map(|(_, data)| NodeInfo::parse(&data));
+        let mut may_go_on = pace.sent(response.mads);
+        if let Some(info) = info.filter(|info| info.vendor_id == NVIDIA && may_go_on) {
+            let (general, mads) =
+                vendor::general_info(&mut client).map_err(Failure::TransportLost)?;
+            may_go_on = pace.sent(mads);
+            match general {
+                Some(general) => found
+                    .entry((Model::of(&info), vendor::firmware(&general)))
+                    .or_insert_with(Vec::new)
+                    .push((device, general)),
+                None => silent += 1,
+            }
+        }
+        bar.advance();
+        if !may_go_on {
+            break;
+        }
+    }
+    bar.finish();
+    let what = format!(
+        "{} models and firmwares of NVIDIA; {silent} devices do not answer GeneralInfo",
+        found.len()
+    );
+    lines.line(Verdict::Ok, "fabric", &what, None)?;
+    for ((model, firmware), devices) in &found {
+        for place in models::spread(devices.len(), per_model) {
+            let (device, general) = &devices[place];
+            let Some(subject) = fabric::subject(device).filter(|_| pace.sent < MAX_MADS) else {
+                continue;
+            };
+            client.turn_to(subject.lid);
+            let mut result = VendorDevice::new(model, general);
+            if general.has_registers() {
+                let read = result.read(device.kind, subject.port, &mut client, |mads| {
+                    pace.sent(mads)
+                });
+                read.map_err(Failure::TransportLost)?;
+            }
+            let mut missing: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+            for reply in &result.replies {
+                if let Some(reason) = &reply.missing {
+                    missing.entry(reason).or_default().push(&reply.page);
+                }
+            }
+            let all = result.replies.len();
+            let answered = all - missing.values().map(Vec::len).sum::<usize>();
+            let reasons: String = missing
+                .iter()
+                .map(|(reason, pages)| format!("; {reason}: {}", pages.join(" ")))
+                .collect();
+            let verdict = if answered > 0 {
+                Verdict::Ok
+            } else {
+                Verdict::Warn
+            };
+            let found = format!(
+                "{}, firmware {firmware}: {answered} of {all} requests answered{reasons}",
+                fabric::describe(device, subject.port)
+            );
+            lines.line(verdict, "device", &found, None)?;
+            document.devices.push(result);
+        }
+    }
+    document.mads_sent = pace.sent.into();
+    Ok(document)
+}
