@@ -39,7 +39,7 @@ const WINDOW: usize = 4;
 pub(super) const QUEUED: usize = 256;
 
 /// Max number of complete readings that the caller has not taken. The oldest are dropped.
-const FINISHED: usize = 16;
+const FINISHED: usize = 64;
 
 /// Vendor ID of NVIDIA in NodeInfo.
 const NVIDIA: u32 = 0x2c9;
