@@ -1,5 +1,6 @@
 //! Reads the reports of `verify --vendor` in `tests/data/vendor` as a sweep reads replies. The only
 //! one so far is from a simulated fabric; those of sites come here.
+#![cfg(feature = "umad")]
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use std::fs;
