@@ -49,26 +49,26 @@ fn answers(hub: &Hub) -> Vec<Answer> {
         }
     }
     let range = ((START + 10) * SECOND, (START + 190) * SECOND);
-    for metric in heat::METRICS {
-        for join in [Join::Mean, Join::Max, Join::P95] {
-            for step in [None, Some(7 * SECOND)] {
-                let matrix = heat::find(
-                    hub,
-                    Request {
-                        metric,
-                        join,
-                        from: range.0,
-                        to: range.1,
-                        step,
-                    },
-                )
-                .expect("a matrix");
-                // The generations of the topologies can differ.
-                answers.push((
-                    format!("{} {join:?} {step:?}", metric.name),
-                    matrix[32..].to_vec(),
-                ));
-            }
+    // Each metric with one way to join its values, and each way with several metrics.
+    let joins = [Join::Mean, Join::Max, Join::P95].into_iter().cycle();
+    for (metric, join) in heat::METRICS.into_iter().zip(joins) {
+        for step in [None, Some(7 * SECOND)] {
+            let matrix = heat::find(
+                hub,
+                Request {
+                    metric,
+                    join,
+                    from: range.0,
+                    to: range.1,
+                    step,
+                },
+            )
+            .expect("a matrix");
+            // The generations of the topologies can differ.
+            answers.push((
+                format!("{} {join:?} {step:?}", metric.name),
+                matrix[32..].to_vec(),
+            ));
         }
     }
     answers
