@@ -14,6 +14,8 @@
 
 use std::ops::Range;
 
+use super::mean;
+
 /// Steps that are judged together.
 pub const WINDOW: usize = 5;
 
@@ -210,8 +212,8 @@ fn episodes(
         }
     }
     let with_size = |(steps, usual, _): (Range<usize>, f64, f64)| {
-        let known = course[steps.clone()].iter().flatten().copied();
-        (steps, mean(known).unwrap_or(usual) - usual)
+        let known: Vec<f64> = course[steps.clone()].iter().flatten().copied().collect();
+        (steps, mean(&known).unwrap_or(usual) - usual)
     };
     found.into_iter().map(with_size).collect()
 }
@@ -231,14 +233,17 @@ fn usual(course: &[Option<f64>], of: usize) -> Option<(f64, f64)> {
 
 /// Returns the mean and the standard deviation.
 fn spread(values: &[f64]) -> Option<(f64, f64)> {
-    let center = mean(values.iter().copied())?;
-    let squares = values.iter().map(|value| (value - center).powi(2));
-    Some((center, mean(squares)?.sqrt()))
+    let center = mean(values)?;
+    let squares: Vec<f64> = values
+        .iter()
+        .map(|value| (value - center).powi(2))
+        .collect();
+    Some((center, mean(&squares)?.sqrt()))
 }
 
 /// Returns the mean of a window if at most one of its values is unknown.
 fn mean_of(window: &[Option<f64>]) -> Option<f64> {
-    mean(known(window)?.into_iter())
+    mean(&known(window)?)
 }
 
 /// Returns the min of a window if at most one of its values is unknown: a burst of waiting is no
@@ -250,11 +255,6 @@ fn least_of(window: &[Option<f64>]) -> Option<f64> {
 fn known(window: &[Option<f64>]) -> Option<Vec<f64>> {
     let known: Vec<f64> = window.iter().flatten().copied().collect();
     (known.len() + 1 >= window.len()).then_some(known)
-}
-
-fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let (count, sum) = values.fold((0_u32, 0.0), |(count, sum), value| (count + 1, sum + value));
-    (count > 0).then(|| sum / f64::from(count))
 }
 
 /// Returns the median; of an even number of values, the mean of the two in the middle.
