@@ -96,12 +96,6 @@ pub fn general_info<C: Client>(client: &mut C) -> Result<(Option<GeneralInfo>, u
     Ok((info, response.mads))
 }
 
-/// Returns the version of the firmware as text.
-pub fn firmware(info: &GeneralInfo) -> String {
-    let (major, minor, sub_minor) = info.firmware;
-    format!("{major}.{minor}.{sub_minor}")
-}
-
 impl VendorDevice {
     /// Creates a device without replies.
     pub fn new(model: &Model, info: &GeneralInfo) -> Self {
@@ -111,7 +105,7 @@ impl VendorDevice {
             vendor_id: model.vendor_id,
             device_id: model.device_id,
             revision: model.revision,
-            firmware: firmware(info),
+            firmware: info.firmware_version(),
             psid: psid
                 .map(|octet| char::from(*octet))
                 .filter(char::is_ascii_graphic)

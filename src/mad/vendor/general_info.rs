@@ -86,6 +86,12 @@ impl GeneralInfo {
         }
     }
 
+    /// Returns the version of the firmware as text, such as `31.2012.4036`.
+    pub fn firmware_version(&self) -> String {
+        let (major, minor, sub_minor) = self.firmware;
+        format!("{major}.{minor}.{sub_minor}")
+    }
+
     /// Returns whether the agent has AccessRegisterGMP.
     pub const fn has_registers(&self) -> bool {
         self.capabilities[0] & Self::REGISTERS != 0

@@ -164,9 +164,8 @@ impl PhysicalResult {
             };
         };
         let (lid, port, info) = (self.lid, self.port, &self.info);
-        let (major, minor, sub_minor) = info.firmware;
         line(&format!("# Physical layer: Lid {lid} port {port}"), "");
-        line("firmware", &format!("{major}.{minor}.{sub_minor}"));
+        line("firmware", &info.firmware_version());
         for kind in [PhysicalKind::Phy, PhysicalKind::Module] {
             let values = self.values(kind);
             if kind == PhysicalKind::Module && !values.0.is_empty() {

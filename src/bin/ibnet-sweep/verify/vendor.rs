@@ -138,7 +138,7 @@ fn read<T: Transport>(
             may_go_on = pace.sent(mads);
             match general {
                 Some(general) => found
-                    .entry((Model::of(&info), vendor::firmware(&general)))
+                    .entry((Model::of(&info), general.firmware_version()))
                     .or_insert_with(Vec::new)
                     .push((device, general)),
                 None => silent += 1,
