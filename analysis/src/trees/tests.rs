@@ -716,13 +716,14 @@ fn port_that_passes_congestion_on_is_no_root_although_it_always_has_packets() {
     lines.extend(link(1, (0x201, 1, "m"), (CORE, 3, "core"), other, idle));
     let server = (SERVER, 1, "oss1");
     lines.extend(link(1, (CORE, 2, "core"), server, (1.0, 0.0), idle));
-    let found = trees(&lines);
-    let roots: Vec<_> = found
-        .trees
-        .iter()
-        .map(|tree| (tree.root, tree.confidence()))
-        .collect();
+    let roots = roots_of(&trees(&lines));
     assert_eq!(roots, [(key(CORE, 2), Some(Confidence::High))]);
+}
+
+/// Returns the roots, each with its confidence.
+fn roots_of(found: &Trees) -> Vec<(PortKey, Option<Confidence>)> {
+    let root = |tree: &Tree| (tree.root, tree.confidence());
+    found.trees.iter().map(root).collect()
 }
 
 /// Two links in series are nearly full: the root is the second one, if it carries more.
@@ -735,9 +736,7 @@ fn root_is_followed_to_the_link_that_carries_more() {
         let up = (0.85, 0.06);
         lines.extend(link(1, (LEAF, 9, "leaf"), (CORE, 1, "core"), up, idle));
         lines.extend(link(1, (CORE, 2, "core"), server, (core, 0.0), idle));
-        let found = trees(&lines);
-        let root = |tree: &Tree| (tree.root, tree.confidence());
-        found.trees.iter().map(root).collect::<Vec<_>>()
+        roots_of(&trees(&lines))
     };
     assert_eq!(roots_with(0.97), [(key(CORE, 2), Some(Confidence::High))]);
     // Both: the first one is full itself.
@@ -765,12 +764,7 @@ fn port_to_a_host_with_two_ports_is_a_sure_root() {
     ));
     let sent = (0.95, 0.0);
     lines.extend(link(1, (SERVER, 2, "oss1"), (CORE, 3, "core"), sent, idle));
-    let found = trees(&lines);
-    let roots: Vec<_> = found
-        .trees
-        .iter()
-        .map(|tree| (tree.root, tree.confidence()))
-        .collect();
+    let roots = roots_of(&trees(&lines));
     assert_eq!(roots, [(key(LEAF, 2), Some(Confidence::High))]);
 }
 
