@@ -1,6 +1,7 @@
 //! How often a slow rail of a job is named, and how often a healthy one, in a model of rings.
 //!
-//!     IBNET_SEEDS=101,102,103,104,105,106,107,108,109,110 cargo test --release -p ibnet-analysis --test rails -- --nocapture
+//!     IBNET_SEEDS=101,102,103,104,105,106,107,108,109,110 \
+//!         cargo test --release -p ibnet-analysis --test rails -- --nocapture
 //!
 //! `docs/jobs.md` states the model and the figures of the seeds 101 to 110. The limits of the search
 //! were chosen on the seeds 1 to 3. Without `IBNET_SEEDS`, the test takes two jobs of seed 1 for

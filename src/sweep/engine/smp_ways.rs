@@ -4,7 +4,7 @@
 //! along the cables of the plan ([`Routes`]).
 //!
 //! - A LID shows which device it belongs to only by an SMP to this LID. By a route, the device
-//!   itself says its LID: NodeInfo shows that the route leads to the planned device, and then
+//!   itself reports its LID: NodeInfo shows that the route leads to the planned device, and then
 //!   PortInfo has its LID. With both, the device is verified. If the LID is another one, the device
 //!   has moved there.
 //! - After three NodeInfo requests without a reply, or a reply of another device on a route, the
@@ -171,9 +171,10 @@ impl Engine {
         }
         // A device that answers nothing shows nothing about the route.
         let is_silent = device.reachability.was_silent() && !device.reachability.has_answered();
-        let next = match way.is_by_route && !is_silent {
-            true => number + 1,
-            false => 0,
+        let next = if way.is_by_route && !is_silent {
+            number + 1
+        } else {
+            0
         };
         way.route = routes.to(device.identity.expected, next);
         let is_first = way.place().1 == 0;
@@ -230,7 +231,7 @@ impl Engine {
                 let of = &devices[other as usize];
                 if other != index && of.path.lid == lid && !of.identity.is_wrong() {
                     self.found_other(other, info.port_guid, now);
-                    // The other device too can say its LID.
+                    // The other device too can report its LID.
                     self.devices[other as usize].identity.verify();
                 }
             }

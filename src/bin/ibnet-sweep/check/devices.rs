@@ -24,7 +24,7 @@ enum Found {
     Good,
     /// Performance management answers, but the device does not answer NodeInfo.
     NoNodeInfo,
-    /// The device itself says that it has another LID.
+    /// The device reports another LID.
     Moved(Lid),
     /// Another device answers, with this GUID and name.
     Other(Guid, String),
@@ -180,7 +180,7 @@ fn query<T: Transport>(
         .request(&subnet(smp::NODE_INFO))?
         .answer
         .map(|(_, data)| NodeInfo::parse(&data));
-    // By a route, the device itself says its LID.
+    // By a route, the device itself reports its LID.
     if let (Ok(info), Some(_)) = (info, client.route())
         && info.port_guid == device.guid
     {
