@@ -44,9 +44,6 @@ pub(super) const QUEUED: usize = 256;
 /// Max number of complete readings that the caller has not taken. The oldest are dropped.
 const FINISHED: usize = 64;
 
-/// Vendor ID of NVIDIA in NodeInfo.
-const NVIDIA: u32 = 0x2c9;
-
 /// Time within which a device usually answers. A slot waits for so long to send the next request.
 const USUAL: Duration = Duration::from_millis(25);
 
@@ -527,7 +524,7 @@ impl Engine {
     fn may_read_physical(&mut self, index: u32, now: Instant) -> bool {
         let device = &mut self.devices[index as usize];
         device.physical.refresh(now);
-        let is_of_vendor = |info: &crate::mad::smp::NodeInfo| info.vendor_id == NVIDIA;
+        let is_of_vendor = |info: &crate::mad::smp::NodeInfo| info.vendor_id == vendor::NVIDIA;
         device.identity.is_verified()
             && device.identity.info().is_some_and(is_of_vendor)
             && !device.reachability.was_silent()
