@@ -74,7 +74,10 @@ fn swept(
                 |line| strict::parse(line).unwrap_or_else(|error| panic!("{error}: {line}"));
             records.extend(lines.text().lines().map(parsed));
             done += 1;
-            change(done, &mut sim.lock().unwrap());
+            change(
+                done,
+                &mut sim.lock().expect("no thread panicked with the lock"),
+            );
         })
         .expect("nothing is lost");
     records
