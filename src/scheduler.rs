@@ -349,13 +349,17 @@ fn places(
             apart,
             "without a leaf switch on which both ends of the cable agree",
         ),
-        (absent, "of the list that are not in the fabric"),
+        (absent, "of the list, not in the fabric"),
     ] {
         if !found.is_empty() {
-            notes.push(format!("{} hosts {what}: {}", found.len(), list(found)));
+            notes.push(format!("{} {what}: {}", counted(found.len()), list(found)));
         }
     }
     places
+}
+
+fn counted(hosts: usize) -> String {
+    format!("{hosts} host{}", if hosts == 1 { "" } else { "s" })
 }
 
 /// Returns the root of a set, and shortens the way to it.
@@ -435,13 +439,14 @@ mod tests {
     fn two_tiers_are_leaves_and_one_root() {
         let text = tree(&stria().ports_report(), &Selection::default()).slurm_tree();
         let lines: Vec<_> = text.lines().collect();
-        assert_eq!(lines.len(), 12 + 4 + 2, "{text}");
-        assert_eq!(lines[4], "SwitchName=leaf01 Nodes=node[00001-00024]");
+        // The first ports of all servers are on two of the four I/O switches.
+        assert_eq!(lines.len(), 12 + 2 + 2, "{text}");
+        assert_eq!(lines[2], "SwitchName=leaf01 Nodes=node[00001-00024]");
         assert_eq!(
-            lines[16..],
+            lines[14..],
             [
                 "# core01: core[01-06]",
-                "SwitchName=core01 Switches=io[01-04],leaf[01-12]"
+                "SwitchName=core01 Switches=io[01,03],leaf[01-12]"
             ]
         );
     }
@@ -466,7 +471,7 @@ SwitchName=spine2-01 Switches=leaf2-[01-02]
 # spine3-01: spine3-[01-02]
 SwitchName=spine3-01 Switches=leaf3-[01-02]
 # core001: core[001-004]
-SwitchName=core001 Switches=spine[1-3]-01
+SwitchName=core001 Switches=spine1-01,spine2-01,spine3-01
 "
         );
         let labels = tree.kubernetes();
@@ -549,10 +554,7 @@ SwitchName=core001 Switches=spine[1-3]-01
             tree.slurm_tree(),
             "SwitchName=leaf1-2 Nodes=node[00001-00002]\n"
         );
-        assert_eq!(
-            tree.notes,
-            ["1 hosts of the list that are not in the fabric: node9"]
-        );
+        assert_eq!(tree.notes, ["1 host of the list, not in the fabric: node9"]);
     }
 
     #[test]
@@ -573,7 +575,7 @@ SwitchName=core001 Switches=spine[1-3]-01
         );
         assert_eq!(
             tree.notes,
-            ["1 hosts without a leaf switch on which both ends of the cable agree: node00001"]
+            ["1 host without a leaf switch on which both ends of the cable agree: node00001"]
         );
     }
 
