@@ -281,17 +281,14 @@ impl<'a> Sites<'a> {
         let free = (0..)
             .zip(&self.sites)
             .filter(|(id, site)| site.device.is_some() && !planned.contains(id));
-        let names: FxHashMap<&str, SiteId> = free
+        let names: BTreeMap<&str, SiteId> = free
             .map(|(id, site)| match system(&site.name) {
                 Some((system, ..)) => (system, id),
                 None => (&*site.name, id),
             })
             .collect();
-        let mut sorted: Vec<_> = names.keys().copied().collect();
-        sorted.sort_unstable();
-        names
-            .get(hostlist::nearest(&self.get(id).name, sorted.into_iter())?)
-            .copied()
+        let similar = hostlist::nearest(&self.get(id).name, names.keys().copied())?;
+        names.get(similar).copied()
     }
 }
 

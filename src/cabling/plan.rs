@@ -414,3 +414,105 @@ fn length_m(text: &str) -> Option<f64> {
         .parse()
         .ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(text: &str) -> Plan {
+        let mut plan = Plan::default();
+        plan.add(text.as_bytes(), "plan").unwrap();
+        plan
+    }
+
+    fn ends(plan: &Plan) -> Vec<String> {
+        let text = |end: &PlannedEnd| match end {
+            PlannedEnd::Port { guid, port, .. } => format!("{guid} {port}"),
+            PlannedEnd::Named { device, port } => format!("{device} {port}"),
+        };
+        let cable = |cable: &PlannedCable| {
+            let [one, two] = cable.ends.each_ref().map(text);
+            format!("{one} - {two}")
+        };
+        plan.cables.iter().map(cable).collect()
+    }
+
+    #[test]
+    fn ndt_file_with_a_list_beside_the_table_is_read() {
+        let text = ",rack #,U height,#Fields:StartDevice,StartPort,StartDeviceLocation,EndDevice,EndPort,\
+                    EndDeviceLocation,U height,LinkType,Speed,,Cable Length,,,\n\
+                    ,Rack IB0,U41,leaf01,Port 21,C04,core1,Blade 1_Port 1/1,C05,U25,Data,200000,200G HDR cable,10,,Racks,\n\
+                    ,,,,,,,,,,,,,,,leaf02,C06\n\
+                    ,Rack IB0,U41,leaf01,Port 22,C04,core1,,C05,U25,Data,200000,200G HDR cable,10,,,\n";
+        let plan = plan(text);
+        assert_eq!(ends(&plan), ["leaf01 Port 21 - core1 Blade 1_Port 1/1"]);
+        let cable = &plan.cables[0];
+        assert_eq!((cable.gbps, cable.length_m), (Some(200.0), Some(10.0)));
+        assert_eq!(cable.at, "plan:2");
+        assert_eq!(
+            plan.remarks,
+            ["plan:4: the line needs two devices and two ports"]
+        );
+    }
+
+    #[test]
+    fn separators_and_names_of_columns_vary() {
+        for text in [
+            "A Device;A Port;B Device;B Port\nn1;mlx5_0;leaf1;3\n",
+            "Length\tFrom\tFrom Port\tTo\tTo Port\n2\tn1\tmlx5_0\tleaf1\t3\n",
+            "\u{feff}Cables of hall 2\n\"Source\",\"Source Port\",Destination,destination_port\r\nn1,mlx5_0,leaf1,3\r\n",
+        ] {
+            assert_eq!(ends(&plan(text)), ["n1 mlx5_0 - leaf1 3"], "{text}");
+        }
+    }
+
+    #[test]
+    fn topo_file_is_read() {
+        let text = "# A fat tree\nMTS2400 SL1-1\n\t P1 -4x-5G-> MT23108 H-1 P1\n\t P13 -4x-50G-> MTS2400 SL2-1\n";
+        let plan = plan(text);
+        assert_eq!(ends(&plan), ["SL1-1 P1 - H-1 P1"]);
+        assert_eq!(plan.cables[0].gbps, Some(16.0));
+        assert_eq!(plan.remarks.len(), 1);
+    }
+
+    #[test]
+    fn speeds_and_lengths_of_all_forms_are_read() {
+        for (text, expected) in [
+            ("200000", Some(200.0)),
+            ("400G", Some(400.0)),
+            ("400 Gb/s", Some(400.0)),
+            ("100", Some(100.0)),
+            ("HDR", Some(200.0)),
+            ("4x NDR", Some(400.0)),
+            ("2xHDR", Some(100.0)),
+            ("fast", None),
+            ("", None),
+        ] {
+            assert_eq!(gbps(text), expected, "{text}");
+        }
+        for (text, expected) in [
+            ("10", Some(10.0)),
+            ("2.5m", Some(2.5)),
+            ("30 m", Some(30.0)),
+            ("long", None),
+        ] {
+            assert_eq!(length_m(text), expected, "{text}");
+        }
+    }
+
+    proptest::proptest! {
+        /// Any text is read or refused, and each line with two devices and two ports is a cable.
+        #[test]
+        fn any_text_is_read_or_refused(text in "(StartDevice,StartPort,EndDevice,EndPort\n)?([a-zP0-9/,; _:>\"\u{e9}-]{0,24}\n){0,6}") {
+            let mut plan = Plan::default();
+            let _ = plan.add(text.as_bytes(), "plan");
+            if text.starts_with("StartDevice") && !text.contains('"') {
+                let full = text.lines().skip(1).filter(|line| {
+                    let fields: Vec<_> = line.split(',').map(str::trim).collect();
+                    fields.len() > 3 && fields[..4].iter().all(|field| !field.is_empty())
+                });
+                proptest::prop_assert_eq!(plan.cables.len(), full.count());
+            }
+        }
+    }
+}

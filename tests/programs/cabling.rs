@@ -21,7 +21,7 @@ fn comparison(plan: &str, net: &str) -> Comparison {
 
 /// Returns the kind of each wrong or unplanned cable.
 fn kinds(comparison: &Comparison) -> BTreeMap<Named, &'static str> {
-    let cable = |finding: &ibnet::cabling::compare::Finding| {
+    let cable = |finding: &compare::Finding| {
         let ends = finding.planned.as_ref().or(finding.found.as_ref()).unwrap();
         let mut named = ends
             .clone()
@@ -121,8 +121,11 @@ fn faults_are_made_without_the_code_that_finds_them() {
     );
 }
 
+/// The number of a cable, and its ends in place of the planned ones.
+type Change = (usize, Option<[(usize, usize); 2]>);
+
 /// Four hosts on two leaf switches and one spine, with these changes of the cables.
-fn small(changes: &[(usize, Option<[(usize, usize); 2]>)]) -> String {
+fn small(changes: &[Change]) -> String {
     let mut net = Blueprint::new("NDR");
     let mut nodes: Vec<_> = (1..=2)
         .map(|n| net.switch(&format!("MF0;leaf{n}:MQM9700/U1"), 8))

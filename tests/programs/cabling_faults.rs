@@ -8,6 +8,9 @@ use ibnet::topology::synthetic::{Blueprint, NodeId};
 /// A node and a port.
 type End = (usize, usize);
 
+/// The number of a cable, its new ends, and the kind of the finding.
+type Change = (usize, Option<[End; 2]>, &'static str);
+
 /// A cable with its names: node and port of both ends, in ascending order.
 pub(crate) type Named = [(String, usize); 2];
 
@@ -273,8 +276,8 @@ impl Faulty {
             let at = (near > 0).then(|| random.usize(..near))?;
             fabric.free.iter().copied().filter(|end| fits(*end)).nth(at)
         };
-        // New cables in the places of the old ones, the kind of each, and the number of steps.
-        let (changes, steps): (Vec<(usize, Option<[End; 2]>, &str)>, usize) = match kind {
+        // What becomes of the cables, and the number of steps.
+        let (changes, steps): (Vec<Change>, usize) = match kind {
             0 => (vec![(first, None, "missing")], 1),
             1 => {
                 let Some(to) = free(&|end| end.0 == b.0) else {
