@@ -334,3 +334,102 @@ fn parts_and_lengths_are_those_of_module_records() {
         ]
     );
 }
+
+fn csv_plan(rows: &[&str]) -> Plan {
+    let text = format!("From,From Port,To,To Port\n{}\n", rows.join("\n"));
+    let mut plan = Plan::default();
+    plan.add(text.as_bytes(), "plan").unwrap();
+    plan
+}
+
+fn compared(plan: &Plan, nets: &[String]) -> Comparison {
+    let files: Vec<_> = (0..)
+        .zip(nets)
+        .map(|(n, net)| (format!("{n}.p"), net.clone().into_bytes()))
+        .collect();
+    compare(
+        plan,
+        &net_file::parse_all(&files).unwrap(),
+        &Modules::default(),
+    )
+}
+
+#[test]
+fn cable_in_another_subnet_is_in_a_wrong_plane() {
+    let plane = |number: usize| {
+        let mut net = Blueprint::new("XDR");
+        let leaf = net.switch(&format!("leaf{number}"), 8);
+        for host in 0..4 {
+            let own = if host == 3 { 1 - number } else { number };
+            let hca = net.adapter(&format!("gpu{host} mlx5_{own}"), 1);
+            net.cable((hca, 1), (leaf, host + 1));
+        }
+        // GUIDs of the second subnet are others.
+        net.ports_report().replace("0x00", &format!("0x0{number}"))
+    };
+    let rows: Vec<_> = (0..4)
+        .flat_map(|host| {
+            [0, 1].map(|plane| format!("gpu{host},mlx5_{plane},leaf{plane},{}", host + 1))
+        })
+        .collect();
+    let rows: Vec<_> = rows.iter().map(String::as_str).collect();
+    let found = compared(&csv_plan(&rows), &[plane(0), plane(1)]);
+    let kinds: Vec<_> = found
+        .findings
+        .iter()
+        .map(|finding| finding.kind.as_str())
+        .collect();
+    assert_eq!(
+        (kinds, found.right, found.steps.len()),
+        (vec!["wrong rail", "wrong rail"], 6, 2)
+    );
+}
+
+#[test]
+fn device_with_a_new_guid_is_found_by_its_name() {
+    let mut plan = Plan::default();
+    plan.add(small(&[]).as_bytes(), "plan.p").unwrap();
+    let found = compared(
+        &plan,
+        &[small(&[]).replace("0x0000000000100071", "0x00000000001000f1")],
+    );
+    assert_eq!(
+        (found.right, found.replaced, found.findings.len()),
+        (6, 1, 0)
+    );
+}
+
+#[test]
+fn ports_of_directors_and_hosts_with_several_hcas_are_told_apart() {
+    let mut net = Blueprint::new("HDR");
+    let boards: Vec<_> = (1..=2)
+        .map(|n| net.switch(&format!("MF0;core:CS8500/L0{n}/U1"), 4))
+        .collect();
+    let leaf = net.switch("MF0;leaf1:MQM8700/U1", 4);
+    net.cable((leaf, 1), (boards[0], 3));
+    net.cable((leaf, 2), (boards[1], 3));
+    for n in 0..2 {
+        let hca = net.adapter(&format!("node1 mlx5_{n}"), 1);
+        net.cable((hca, 1), (leaf, 3 + n));
+    }
+    let plan = csv_plan(&[
+        "leaf1,Port 1,CORE,Blade 1_Port 1/3",
+        "leaf1,Port 2,core,Blade 02_Port 1/3",
+        "node1,mlx5_0,leaf1,3",
+        "node1,1,leaf1,4",
+        "core,3,leaf1,2",
+        "leaf1,1,leaf1,1",
+        "node1,mlx5_0,leaf1,4",
+    ]);
+    let found = compared(&plan, &[net.ports_report()]);
+    assert_eq!(found.right, 3);
+    assert_eq!(
+        found.remarks,
+        [
+            "plan:5: `node1` has 2 devices: name one of them with the port, such as `node1 mlx5_0`",
+            "plan:6: `core` has 2 devices: name one of them with the port, such as `MF0;core:CS8500/L01/U1`",
+            "plan:7: both ends are the same port",
+            "plan:8: port 1 of `node1 mlx5_0` already has the cable of plan:4, which counts",
+        ]
+    );
+}

@@ -59,9 +59,6 @@ enum Format {
 /// Exit code of --check if something is wrong.
 const FOUND: u8 = 3;
 
-/// Max number of bytes of a file with module records.
-const RECORDS: u64 = 1 << 30;
-
 const EXAMPLES: &str = "\
 Examples:
   ibnet-gen cabling --planned accepted.p
@@ -90,7 +87,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let nets = net_file::parse_all(&files)?;
     let mut modules = Modules::default();
     for path in &args.modules {
-        modules.add(&cli::read(path, RECORDS)?);
+        modules.add(&cli::read(path, limits::NET_FILE)?);
     }
     let comparison = compare(&plan, &nets, &modules);
     let result = match args.format {
