@@ -212,9 +212,9 @@ impl Tree {
         text
     }
 
-    /// Returns `topology.conf` for `TopologyPlugin=topology/block` of Slurm 23.11 and newer: a block
-    /// for each leaf switch. The base block is the smallest block, and the larger sizes are its
-    /// multiples by powers of two, as the generator topograph writes them.
+    /// Returns `topology.conf` for `TopologyPlugin=topology/block` of Slurm 23.11 and newer: a
+    /// block for each leaf switch. The base block is the smallest block, and the larger sizes are
+    /// its multiples by powers of two, as the generator topograph writes them.
     pub fn slurm_block(&self) -> String {
         let mut text =
             "# By the grammar of Slurm's topology.conf(5); not loaded into slurmctld.\n".to_owned();
@@ -412,8 +412,8 @@ fn list<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     folded
 }
 
-/// Returns a value of a label. As in topograph, a value of more than 63 characters is replaced by its
-/// FNV-1a hash.
+/// Returns a value of a label. As in topograph, a value of more than 63 characters is replaced by
+/// its FNV-1a hash.
 fn label(name: &str) -> String {
     if name.len() <= 63 {
         return name.to_owned();

@@ -398,8 +398,8 @@ fn found(nets: &[NetFile], sites: &mut Sites<'_>) -> BTreeMap<Ends<Port>, Option
     found
 }
 
-/// Returns the rail of each HCA port of hosts with several, and of each leaf switch that has planned
-/// cables of one rail only.
+/// Returns the rail of each HCA port of hosts with several, and of each leaf switch that has
+/// planned cables of one rail only.
 fn rails<'a>(
     planned: impl Iterator<Item = &'a Ends<Port>>,
     sites: &Sites<'_>,

@@ -7,7 +7,7 @@
 //! | `devices` | finds the device and the port that a plan names |
 //! | `groups` | pairs planned and found cables |
 //! | [`modules`] | part number, length and serial number of the cables, from records |
-//! | [`compare`] | the kind of each finding, and the steps |
+//! | [`mod@compare`] | the kind of each finding, and the steps |
 //! | [`report`] | the result as text and CSV |
 
 pub mod compare;

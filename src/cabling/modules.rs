@@ -61,8 +61,8 @@ impl Modules {
 }
 
 impl Module {
-    /// Returns the possible lengths in meters. In a CMIS module, the two upper bits of the value are
-    /// a multiplier, and no field says which modules are of this kind.
+    /// Returns the possible lengths in meters. In a CMIS module, the two upper bits of the value
+    /// are a multiplier, and no field states which modules are of this kind.
     pub(super) fn lengths_m(&self) -> Option<[f64; 2]> {
         const MULTIPLIERS: [f64; 4] = [0.1, 1.0, 10.0, 100.0];
         let value = self.cable_length.filter(|value| (1..256).contains(value))?;

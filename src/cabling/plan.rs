@@ -2,10 +2,10 @@
 //!
 //! The content decides on the format:
 //!
-//! - **CSV** with a line of column names, separated by `,`, `;` or a tab. The names are those of the
-//!   NDT files of UFM (`#StartDevice,StartPort,EndDevice,EndPort,LinkType`, or with `#Fields:` and
-//!   further columns), or common ones of point-to-point lists: see [`COLUMNS`]. Other columns are
-//!   ignored.
+//! - **CSV** with a line of column names, separated by `,`, `;` or a tab. The names are those of
+//!   the NDT files of UFM (`#StartDevice,StartPort,EndDevice,EndPort,LinkType`, or with `#Fields:`
+//!   and further columns), or common ones of point-to-point lists, in the table `COLUMNS`. Other
+//!   columns are ignored.
 //! - **`.topo`** of ibdm: a line `TYPE NAME` for each system, and below it a line
 //!   `P1 -4x-25G-> TYPE NAME P1` for each cable.
 //! - **a net file** of a day on which the cabling was right.
