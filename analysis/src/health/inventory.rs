@@ -371,3 +371,25 @@ impl Fold for Inventory {
         self.switches.extend(other.switches);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OSFP: u64 = 8;
+
+    fn metres(raw: u64, identifier: u64) -> Option<f64> {
+        let fields = [("cable_length", raw), ("cable_identifier", identifier)];
+        let fields = fields.map(|(name, value)| (name.to_owned(), Value::Integer(value)));
+        length(&fields.into())
+    }
+
+    #[test]
+    fn length_of_a_cmis_cable_has_a_power_of_ten() {
+        assert_eq!(metres(30, 0), Some(30.0));
+        assert_eq!(metres(5, OSFP), Some(0.5));
+        assert_eq!(metres(1 << 6 | 30, OSFP), Some(30.0));
+        assert_eq!(metres(2 << 6 | 15, OSFP), Some(150.0));
+        assert_eq!(metres(0, 0), None, "not known");
+    }
+}
