@@ -73,6 +73,22 @@ scheduler() {
     chmod +x /usr/local/bin/sacct
 }
 
+# Records of the physical layer, of one sampler.
+physical_lines() (
+    set -e
+    mkdir lines
+    cat > /tmp/physical.toml <<'TOML'
+simulate = "/srv/recorded/fabric.p"
+[physical]
+enabled = true
+every = "1s"
+modules_every = "1s"
+sensors_every = "1s"
+budget = 1.0
+TOML
+    ibnet-sweep -c /tmp/physical.toml --sweeps 6 -o lines/all.jsonl
+)
+
 # A NATS server with the stream of the pages, and a sampler for each host of the plan.
 stream() {
     nats-server -a 127.0.0.1 -p 4222 -js -sd /tmp/nats > /tmp/nats.log 2>&1 &

@@ -245,12 +245,13 @@ impl Image {
         text.trim().to_owned()
     }
 
-    /// Sets the value at `index` of a field, for a simulated agent.
+    /// Sets the value at `index` of a field, for a simulated agent, which has all blocks.
     ///
     /// # Panics
     /// Panics if the field has no such value, or is behind the second block.
     pub fn set(&mut self, field: &Field, index: u8, value: u64) {
         field.set_raw(&mut self.octets, index, value);
+        self.blocks = (1 << BLOCKS) - 1;
     }
 
     /// Sets a text, for a simulated agent. The rest of the field becomes spaces.

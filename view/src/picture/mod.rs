@@ -3,6 +3,7 @@
 mod counts;
 mod curves;
 pub mod groups;
+pub mod health;
 pub mod heat;
 mod hosts;
 pub mod job;

@@ -4,6 +4,7 @@
 
 mod congestion;
 mod earlier;
+mod health;
 mod heatmap;
 mod hosts;
 mod jobs;

@@ -6,6 +6,9 @@ use std::fs;
 use std::path::Path;
 
 use ibnet_analysis::errors::ErrorRow;
+use ibnet_analysis::health::HealthRow;
+use ibnet_analysis::health::inventory::InventoryRow;
+use ibnet_analysis::health::pdr::PdrRow;
 use ibnet_analysis::heat::rows::HeatRow;
 use ibnet_analysis::job::all::JobTotal;
 use ibnet_analysis::job::rails::RailRow;
@@ -713,6 +716,9 @@ fn every_field_is_documented() {
         PrevalenceRow::COLUMNS,
         RootRow::COLUMNS,
         ErrorRow::COLUMNS,
+        HealthRow::COLUMNS,
+        PdrRow::COLUMNS,
+        InventoryRow::COLUMNS,
         TreeRow::COLUMNS,
         JobRow::COLUMNS,
         JobTotal::COLUMNS,

@@ -46,7 +46,7 @@ pub mod agent;
 mod client;
 pub mod faults;
 mod management;
-mod physical;
+pub mod physical;
 mod registers;
 pub mod storms;
 pub mod traffic;

@@ -21,8 +21,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use ibnet_record::registers::Page;
 use ibnet_record::types::{LinkRate, PortNum};
 
+use crate::mad::vendor::register::Image;
 use crate::time::Instant;
 use crate::topology::DeviceId;
 
@@ -112,6 +114,29 @@ pub(super) struct Cable {
     lane_rate: f64,
     /// Whether the signal has four levels, as from HDR on.
     pub(super) has_four_levels: bool,
+    /// How the cable differs from those of a fabric.
+    change: Change,
+}
+
+/// How the links of a study differ from those of a fabric.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Change {
+    /// Factor of all error ratios.
+    pub scale: f64,
+    /// Years by which a cable ages in an hour. The ageing in a fabric is too slow to matter.
+    pub years_an_hour: f64,
+    /// Whether cables are new at the start.
+    pub is_new: bool,
+}
+
+impl Default for Change {
+    fn default() -> Self {
+        Self {
+            scale: 1.0,
+            years_an_hour: 0.0,
+            is_new: false,
+        }
+    }
 }
 
 /// A number that looks random and follows from others.
@@ -144,6 +169,7 @@ impl Cable {
             lanes: (lanes as usize).min(LANES),
             lane_rate: rate.signal_gbps().unwrap_or(100.0) / lanes * 1e9,
             has_four_levels: matches!(&*rate.speed, "HDR" | "NDR" | "XDR"),
+            change: Change::default(),
         }
     }
 
@@ -168,14 +194,14 @@ impl Cable {
     }
 
     /// Returns the age of the cable in years.
-    pub(super) fn age(&self) -> f64 {
+    pub(super) fn age(&self, at: Instant) -> f64 {
         let share = share(mix(&[self.id, 1]));
-        MAX_AGE
-            * if self.is_ageing() {
-                0.5 + share / 2.0
-            } else {
-                share
-            }
+        let before = match (self.change.is_new, self.is_ageing()) {
+            (true, _) => 0.0,
+            (false, true) => 0.5 + share / 2.0,
+            (false, false) => share,
+        };
+        MAX_AGE * before + self.change.years_an_hour * at.as_secs_f64() / 3600.0
     }
 
     /// Returns the length of the cable in meters.
@@ -197,10 +223,10 @@ impl Cable {
     }
 
     /// Returns the received optical power of a lane in microwatts. It decreases in an ageing lane.
-    pub(super) fn received_microwatts(&self, lane: usize) -> f64 {
+    pub(super) fn received_microwatts(&self, lane: usize, at: Instant) -> f64 {
         let loss_db = 0.3 * self.length() as f64 / 30.0 + share(mix(&[self.end, 5, lane as u64]));
         let ageing_db = if self.is_ageing() && lane == self.worst_lane() {
-            0.6 * self.age()
+            0.6 * self.age(at)
         } else {
             0.0
         };
@@ -216,14 +242,14 @@ impl Cable {
             - 6.0;
         let mut log = HEALTHY[usize::from(self.has_four_levels)] + LANE_SPREAD * normal;
         if self.is_ageing() && lane == self.worst_lane() {
-            log += AGEING_PER_YEAR * self.age();
+            log += AGEING_PER_YEAR * self.age(at);
         }
         log += PER_DEGREE * (self.celsius(at) - NORMAL_CELSIUS);
         let minute = at.as_nanos() / PERIOD.as_nanos() as u64;
         if self.has_bad_contact() && mix(&[self.end, 7, minute]).is_multiple_of(CONTACT_MINUTE_OF) {
             log += CONTACT_BURST;
         }
-        10.0_f64.powf(log.min(-3.0))
+        10.0_f64.powf((log + self.change.scale.log10()).min(-3.0))
     }
 
     /// Returns the mean error ratio of all lanes.
@@ -356,6 +382,56 @@ fn poisson(rng: &mut fastrand::Rng, mean: f64) -> u64 {
     count
 }
 
+/// One end of a simulated link without its fabric, for studies of many links over many hours.
+#[derive(Clone, Debug)]
+pub struct LinkEnd {
+    pub(super) cable: Cable,
+    receiver: Receiver,
+}
+
+impl LinkEnd {
+    /// Creates the end of a link, given the GUID and the number of this port and of the other one.
+    /// Equal arguments give equal errors.
+    pub fn new(
+        seed: u64,
+        here: (u64, PortNum),
+        there: (u64, PortNum),
+        rate: &LinkRate,
+        change: Change,
+    ) -> Self {
+        let cable = Cable {
+            change,
+            ..Cable::new(seed, here, there, rate)
+        };
+        Self {
+            receiver: Receiver::new(&cable),
+            cable,
+        }
+    }
+
+    /// Returns whether one lane of the cable gets worse.
+    pub fn is_ageing(&self) -> bool {
+        self.cable.is_ageing()
+    }
+
+    /// Returns whether this end has a bad contact.
+    pub fn has_bad_contact(&self) -> bool {
+        self.cable.has_bad_contact()
+    }
+
+    /// Returns the number of blocks that the FEC could not correct.
+    pub const fn lost_blocks(&self) -> u64 {
+        self.receiver.blocks[2]
+    }
+
+    /// Counts up to a time, and returns the octets of a page about this port. Returns `None` if
+    /// the device does not have the page.
+    pub fn page(&mut self, page: Page, at: Instant) -> Option<Image> {
+        self.receiver.advance(&self.cable, at);
+        super::registers::of_port(page, &self.cable, &self.receiver, 0, at).ok()
+    }
+}
+
 /// The physical layer of all ports that were asked for it.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(super) struct Physical {
@@ -397,8 +473,8 @@ mod tests {
         let (a, b) = ((7, PortNum(1)), (9, PortNum(30)));
         let (here, there) = (Cable::new(1, a, b, &rate), Cable::new(1, b, a, &rate));
         assert_eq!(
-            (here.id, here.age(), here.length()),
-            (there.id, there.age(), there.length())
+            (here.id, here.age(HOUR), here.length()),
+            (there.id, there.age(HOUR), there.length())
         );
         assert_ne!(here.end, there.end);
         assert_ne!(here.id, Cable::new(2, a, b, &rate).id);

@@ -112,30 +112,35 @@ fn image(
     query: &Query,
     at: Instant,
 ) -> Result<Image, MadStatus> {
-    let mut page = PageImage {
-        register: query.page.register(),
-        image: Image::default(),
-    };
     let port = query.index.port;
     let is_of_port = query.page.register().selector(Select::Port).is_some();
     if !is_of_port {
+        let mut page = PageImage::new(query.page);
         return switch(fabric, id, &mut page, at).map(|()| page.image);
     }
     let cable = cable(fabric, id, port).ok_or(MadStatus::INVALID_VALUE)?;
     let downs = fabric.downed.get(&(id, port)).copied().unwrap_or(0);
-    let reason = fabric.link_down_reason(id, port);
     let receiver = fabric.physical.receiver((id, port), &cable, at);
-    match query.page {
-        Page::Ber => ber(&mut page, &cable, receiver, at),
+    of_port(query.page, &cable, receiver, downs, at)
+}
+
+/// Returns the octets of a page about a port.
+pub(super) fn of_port(
+    of: Page,
+    cable: &Cable,
+    receiver: &Receiver,
+    downs: u64,
+    at: Instant,
+) -> Result<Image, MadStatus> {
+    let mut page = PageImage::new(of);
+    match of {
+        Page::Ber => ber(&mut page, cable, receiver, at),
         Page::Fec => fec(&mut page, receiver, downs, at),
-        Page::FecHistogram => {
-            let (first, rest) = receiver.histogram.split_at(16);
-            page.set("hist", first);
-            page.set("hist16", rest);
-        }
+        Page::FecHistogram => page.set("hist", &receiver.histogram),
         Page::Plr if cable.has_four_levels => plr(&mut page, receiver),
-        Page::LinkDown => link_down(&mut page, reason),
-        Page::Module => module(&mut page, &cable, at),
+        Page::LinkDown if downs > 0 => link_down(&mut page, cable.down_reason(downs)),
+        Page::LinkDown => {}
+        Page::Module => module(&mut page, cable, at),
         _ => return Err(MadStatus::UNSUPPORTED_REGISTER),
     }
     Ok(page.image)
@@ -220,10 +225,7 @@ fn plr(page: &mut PageImage, receiver: &Receiver) {
     page.set("plr_codes_loss", &[loss as u64]);
 }
 
-fn link_down(page: &mut PageImage, reason: Option<(u8, bool)>) {
-    let Some((reason, is_local)) = reason else {
-        return;
-    };
+fn link_down(page: &mut PageImage, (reason, is_local): (u8, bool)) {
     let is_command = link_down::reason(reason).is_some_and(|reason| reason.is_command);
     let (reason, names) = (
         u64::from(reason),
@@ -263,6 +265,13 @@ struct PageImage {
 }
 
 impl PageImage {
+    fn new(page: Page) -> Self {
+        Self {
+            register: page.register(),
+            image: Image::default(),
+        }
+    }
+
     fn set(&mut self, name: &str, values: &[u64]) {
         if let Some(field) = self.register.field(name) {
             for (index, value) in (0..field.len).zip(values) {
@@ -354,7 +363,7 @@ fn module(page: &mut PageImage, cable: &Cable, at: Instant) {
     }
     page.set(
         "rx_power_lane",
-        &lanes(&|lane| cable.received_microwatts(lane)),
+        &lanes(&|lane| cable.received_microwatts(lane, at)),
     );
     page.set("tx_power_lane", &lanes(&|_| 1000.0));
     // In units of 2 uA.

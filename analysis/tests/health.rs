@@ -1,0 +1,33 @@
+//! Verdicts on the links of the simulated physical layer, which was made before the rules.
+
+mod links;
+
+use ibnet::mad::transport::sim::physical::Change;
+use links::{Counts, leads};
+
+#[test]
+fn good_links_are_good_and_ageing_links_are_found() {
+    for (speed, scale) in [("NDR", 1.0), ("NDR", 3.0), ("EDR", 0.3)] {
+        let change = Change {
+            scale,
+            ..Change::default()
+        };
+        let of = |seed| Counts::of(seed, 0..60, speed, change, (150, 1));
+        let counts = of(7).merge(of(8));
+        assert!(counts.good[0] > 90 && counts.ageing[0] > 0, "{counts:?}");
+        assert_eq!(counts.good[1], 0, "{speed} x {scale}: {counts:?}");
+        assert_eq!(
+            counts.of_ageing(),
+            [1.0, 1.0],
+            "{speed} x {scale}: {counts:?}"
+        );
+    }
+}
+
+#[test]
+fn verdict_comes_hours_before_the_first_lost_block() {
+    // Ten hours from a new cable to a lane with a thousand times the errors.
+    let hours = leads(7, 0..200, 0.25);
+    assert!(!hours.is_empty());
+    assert!(hours.iter().all(|hours| *hours > 6.0), "{hours:?}");
+}
