@@ -33,12 +33,12 @@ fuzz_target!(|bytes: &[u8]| {
 
 /// Returns every query of ibnet to which these octets may be a reply.
 fn queries(mad: &Mad) -> impl Iterator<Item = Query> {
-    let (select, modifier) = (PortNum(mad[65]), PortNum(mad[23]));
+    let (select, modifier) = (PortNum(mad[65]), u32::from_be_bytes([mad[20], mad[21], mad[22], mad[23]]));
     let views = Group::ALL.into_iter().flat_map(|group| [Some(group.attribute()), group.other_view()]).flatten();
     let performance = views.map(move |attribute| pma::Query { attribute: attribute.id, port: Some(select) });
     let performance = performance.chain([pma::Query { attribute: CLASS_PORT_INFO.id, port: None }]).map(Query::Pma);
     let subnet = [smp::NODE_DESCRIPTION, smp::NODE_INFO, smp::PORT_INFO, smp::PORT_INFO_EXTENDED, smp::SWITCH_PORT_STATE_TABLE];
-    let subnet = subnet.map(|attribute| Query::Smp(smp::Query { attribute, port: modifier }));
+    let subnet = subnet.map(|attribute| Query::Smp(smp::Query { attribute, modifier }));
     let register = vendor::register::Query::parse(mad).map(vendor::Query::Register);
     let vendor = [Some(vendor::Query::GeneralInfo), register].into_iter().flatten().map(Query::Vendor);
     performance.chain(subnet).chain([Query::Sa(sa::Query::parse(mad))]).chain(vendor)
@@ -424,7 +424,7 @@ fn query_of(mad: &Mad) -> Query {
             select: u16::from_be_bytes([mad[66], mad[67]]),
         }),
         pma::CLASS_PERF_MGT => Query::Pma(pma::Query { attribute, port: (attribute != CLASS_PORT_INFO.id).then_some(PortNum(mad[65])) }),
-        smp::CLASS_SUBN_LID_ROUTED => Query::Smp(smp::Query { attribute, port: PortNum(modifier as u8) }),
+        smp::CLASS_SUBN_LID_ROUTED => Query::Smp(smp::Query { attribute, modifier }),
         _ => Query::Sa(sa::Query::parse(mad)),
     }
 }

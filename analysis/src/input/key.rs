@@ -65,7 +65,8 @@ impl Key {
             | Type::Histogram
             | Type::Phy
             | Type::Module
-            | Type::Sensors => {}
+            | Type::Sensors
+            | Type::Routes => {}
         }
         Ok(Self {
             guid: 0,

@@ -42,7 +42,7 @@ pub(super) const QUEUED: usize = 256;
 const FINISHED: usize = 64;
 
 /// Vendor ID of NVIDIA in NodeInfo.
-const NVIDIA: u32 = 0x2c9;
+pub(super) const NVIDIA: u32 = 0x2c9;
 
 /// Time within which a device usually answers. A slot waits for so long to send the next request.
 const USUAL: Duration = Duration::from_millis(25);

@@ -127,7 +127,7 @@ fn read<T: Transport>(
         client.turn_to(device.lid);
         let node_info = Query::Smp(smp::Query {
             attribute: smp::NODE_INFO,
-            port: PortNum(0),
+            modifier: 0,
         });
         let response = client.request(&node_info).map_err(Failure::TransportLost)?;
         let info = response.answer.ok().map(|(_, data)| NodeInfo::parse(&data));

@@ -7,12 +7,14 @@ use ibnet_record::types::{LinkRate, NodeKind, PortNum};
 
 use super::SimFabric;
 use crate::mad::directed::{self, Route};
+use crate::mad::forwarding::{LINEAR_FORWARDING_TABLE, SL_TO_VL, SWITCH_INFO};
 use crate::mad::header::{Header, METHOD_GET, METHOD_GET_RESP, MadStatus};
 use crate::mad::inform::InformInfo;
 use crate::mad::pma::{Bits, data, data_mut};
 use crate::mad::sa::{self, PathRecord};
 use crate::mad::sm_info::{IS_SM, SM_INFO, SmInfo, SmState};
 use crate::mad::smp::{self, NodeInfo, PortInfo};
+use crate::mad::vendor::subnet::{ADAPTIVE_ROUTING_INFO, AdaptiveRouting};
 use crate::mad::{MAD_LEN, Mad};
 use crate::topology::DeviceId;
 
@@ -48,6 +50,7 @@ pub(super) fn manage(
     }
     .emit(&mut reply);
     let data = data_mut(&mut reply);
+    let is_switch = device.kind == NodeKind::Switch;
     match header.attribute {
         smp::NODE_INFO => NodeInfo {
             local_port: received_by,
@@ -83,6 +86,14 @@ pub(super) fn manage(
             }
             _ => status = MadStatus::UNSUPPORTED_ATTRIBUTE,
         },
+        SWITCH_INFO if is_switch => fabric.switch_info().emit(data),
+        LINEAR_FORWARDING_TABLE if is_switch => fabric.emit_block(id, header.modifier, data),
+        SL_TO_VL if is_switch => {
+            if !fabric.emit_sl_to_vl(id, header.modifier, data) {
+                status = MadStatus::INVALID_VALUE;
+            }
+        }
+        ADAPTIVE_ROUTING_INFO if is_switch => AdaptiveRouting::default().emit(data),
         SM_INFO => match fabric.managers.get(&id) {
             Some(info) => info.emit(data),
             None => status = MadStatus::UNSUPPORTED_ATTRIBUTE,
