@@ -26,6 +26,9 @@ use crate::record::{Record, Type};
 /// Max unicast LID (InfiniBand Architecture Specification, volume 1, section 4.1.3).
 const MAX_LID: usize = 0xbfff;
 
+/// Max number of switches whose records are read.
+const MAX_SWITCHES: usize = 16_384;
+
 /// Forwarding tables of switches.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Routes {
@@ -166,6 +169,9 @@ impl Fold for Routes {
         else {
             return;
         };
+        if self.tables.len() >= MAX_SWITCHES && !self.tables.contains_key(&record.guid) {
+            return;
+        }
         let table = self.tables.entry(record.guid).or_default();
         // An entry above LinearFDBTop is not valid any more.
         drop(table.split_off(&top.saturating_add(1)));
@@ -290,6 +296,21 @@ mod tests {
         let expected = [(1, 7), (2, 8), (64, 1)].map(|(lid, port)| (Lid(lid), PortNum(port)));
         assert_eq!(found, expected);
         assert!(routes.not_empty("x").is_ok() && Routes::default().not_empty("x").is_err());
+    }
+
+    #[test]
+    fn tables_of_more_switches_than_any_fabric_has_are_skipped() {
+        let mut routes = Routes::default();
+        for guid in 0..MAX_SWITCHES as u64 + 9 {
+            routes.add(&Record::Routes(crate::record::Routes {
+                guid: Guid(guid),
+                top: Some(1),
+                first_lid: Some(0),
+                ports: Some(vec![255, 1]),
+                ..Default::default()
+            }));
+        }
+        assert_eq!(routes.switches().count(), MAX_SWITCHES);
     }
 
     #[test]

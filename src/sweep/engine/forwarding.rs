@@ -198,7 +198,7 @@ pub(super) struct Forwarding {
 }
 
 impl Switch {
-    fn new(device: u32) -> Self {
+    fn new((device, ports): (u32, usize)) -> Self {
         Self {
             device,
             generation: 0,
@@ -218,7 +218,7 @@ impl Switch {
             is_first: true,
             others: 0,
             pair: (0, 0),
-            row: Vec::new(),
+            row: Vec::with_capacity(ports + 1),
             mapping_due: Instant::ZERO,
         }
     }
@@ -255,11 +255,13 @@ impl Switch {
 }
 
 impl Forwarding {
-    /// Prepares the reads of these devices, which are switches.
-    pub(super) fn new(switches: impl Iterator<Item = u32>) -> Self {
+    /// Prepares the reads of these devices, which are switches. Each has a number of ports.
+    pub(super) fn new(switches: impl Iterator<Item = (u32, usize)>) -> Self {
         let switches: Vec<_> = switches.map(Switch::new).collect();
+        let finished = if switches.is_empty() { 0 } else { FINISHED };
         Self {
             queue: VecDeque::with_capacity(switches.len()),
+            finished: VecDeque::with_capacity(finished),
             switches,
             ..Self::default()
         }

@@ -232,7 +232,8 @@ impl Engine {
         let physical = Physical::new(config.physical, ports.iter().map(has_sensors));
         let is_read = |device: &Device| config.forwarding && device.kind == NodeKind::Switch;
         let switches = (0..).zip(&devices).filter(|(_, device)| is_read(device));
-        let forwarding = Forwarding::new(switches.map(|(index, _)| index));
+        let forwarding =
+            Forwarding::new(switches.map(|(index, device)| (index, device.ports.len())));
         let agents = Timeouts {
             timeout: config.timeout,
             grace: config.grace,

@@ -17,7 +17,7 @@ use ibnet::sweep::query::Client;
 use ibnet::time::Instant;
 use ibnet::verify::models::{self, Model};
 use ibnet::verify::vendor::{self, VendorDevice, VendorReport};
-use ibnet_record::types::{Lid, PortNum};
+use ibnet_record::types::Lid;
 
 use super::fabric::{self, Fabric};
 use crate::check::report::{Report, Verdict};
