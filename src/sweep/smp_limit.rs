@@ -59,9 +59,13 @@ impl SmpLimit {
 
     /// Returns the time at which the next SMP may be sent, or `None` if it may be sent now.
     pub fn free_at(&mut self, now: Instant) -> Option<Instant> {
+        while self.held.front().is_some_and(|(until, _)| *until <= now) {
+            self.held.pop_front();
+        }
         if self.held.len() < MAX_SMPS {
             return None;
         }
+        // An SMP with a longer timeout may be before one that has ended.
         self.held.retain(|(until, _)| *until > now);
         let is_full = self.held.len() >= MAX_SMPS;
         let next = self.held.iter().map(|(until, _)| *until).min();

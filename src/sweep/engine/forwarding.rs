@@ -69,8 +69,9 @@ const MAX_LOST: u8 = 3;
 /// Time for which a silent switch gets no requests, and one that refuses them.
 const REST: [Duration; 2] = [Duration::from_secs(60), Duration::from_secs(3600)];
 
-/// Max number of readings that the caller has not taken. The oldest are dropped.
-const FINISHED: usize = 1024;
+/// Max number of readings that the caller has not taken, beyond those that a slot can complete. The
+/// oldest are dropped.
+const FINISHED: usize = 64;
 
 /// What was read of a switch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -258,10 +259,12 @@ impl Forwarding {
     /// Prepares the reads of these devices, which are switches. Each has a number of ports.
     pub(super) fn new(switches: impl Iterator<Item = (u32, usize)>) -> Self {
         let switches: Vec<_> = switches.map(Switch::new).collect();
-        let finished = if switches.is_empty() { 0 } else { FINISHED };
         Self {
             queue: VecDeque::with_capacity(switches.len()),
-            finished: VecDeque::with_capacity(finished),
+            finished: VecDeque::with_capacity(match switches.len() {
+                0 => 0,
+                some => FINISHED + PER_SLOT as usize * some,
+            }),
             switches,
             ..Self::default()
         }
@@ -306,7 +309,7 @@ impl Forwarding {
     }
 
     fn finish(&mut self, device: u32, at: Instant, table: Table) {
-        if self.finished.len() == FINISHED {
+        if self.finished.len() == self.finished.capacity() {
             self.finished.pop_front();
         }
         self.finished.push_back(ForwardingReading {

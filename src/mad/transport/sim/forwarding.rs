@@ -124,9 +124,17 @@ pub(super) fn ports(fabric: &Fabric, graph: &Graph, at: DeviceId) -> Vec<u8> {
             .filter(|(_, peer)| is_nearer(*peer))
             .map(|(port, _)| port.0)
             .collect();
-        let spread = super::traffic::spread(at, to) as usize;
+        let spread = spread(at, to) as usize;
         let port = equal.get(spread % equal.len().max(1));
         port.copied().unwrap_or(NO_ROUTE)
     };
     fabric.iter().map(to_device).collect()
+}
+
+/// Returns the choice among ways of the same length. It depends on the destination and the switch,
+/// as in a forwarding table.
+pub(super) fn spread(at: DeviceId, to: DeviceId) -> u64 {
+    (u64::from(to.0).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        ^ u64::from(at.0).wrapping_mul(0xc2b2_ae3d_27d4_eb4f))
+        >> 32
 }

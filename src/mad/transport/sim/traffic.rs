@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use ibnet_record::types::{NodeKind, PortNum};
 
-use super::forwarding;
+use super::forwarding::{self, spread};
 use crate::mad::forwarding::NO_ROUTE;
 use crate::time::Instant;
 use crate::topology::graph::UNREACHABLE;
@@ -614,14 +614,6 @@ struct Routes<'a> {
     fabric: &'a Fabric,
     graph: &'a Graph,
     hops: BTreeMap<DeviceId, Vec<u16>>,
-}
-
-/// Returns the choice among ways of the same length. It depends on the destination and the switch,
-/// as in a forwarding table.
-pub(super) fn spread(at: DeviceId, to: DeviceId) -> u64 {
-    (u64::from(to.0).wrapping_mul(0x9e37_79b9_7f4a_7c15)
-        ^ u64::from(at.0).wrapping_mul(0xc2b2_ae3d_27d4_eb4f))
-        >> 32
 }
 
 impl Routes<'_> {
