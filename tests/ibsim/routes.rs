@@ -1,5 +1,5 @@
 //! Forwarding tables in the records compared with `dump_fts`, for several routing engines of
-//! opensm, before and after a cut link.
+//! opensm, with a cut cable and without. Each test takes about 40 s, nearly all of it waiting.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;

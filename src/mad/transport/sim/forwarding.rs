@@ -77,7 +77,7 @@ impl SimFabric {
         let device = self.fabric.device(switch);
         let [.., from, to] = modifier.to_be_bytes().map(PortNum);
         let has = |port: PortNum| port.0 == 0 || device.port(port).is_some();
-        let mapping = (0..16).fold(0, |all, sl| all << 4 | sl % DATA_VLS);
+        let mapping = (0..16).fold(0, |all, sl| (all << 4) | (sl % DATA_VLS));
         data[..8].copy_from_slice(&mapping.to_be_bytes());
         has(from) && has(to) && modifier == sl_to_vl_modifier(from, to)
     }
