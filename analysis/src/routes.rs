@@ -109,8 +109,8 @@ impl Routes {
         routes.not_empty(name)
     }
 
-    /// Returns the inputs whose records have all tables of a time range: a sweep repeats them within
-    /// an hour.
+    /// Returns the inputs whose records have all tables of a time range: a sweep repeats them
+    /// within an hour.
     #[must_use]
     pub fn inputs(mut inputs: Inputs) -> Inputs {
         const REPEATED_NS: u64 = 3_600_000_000_000;

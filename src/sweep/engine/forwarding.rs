@@ -4,8 +4,8 @@
 //! These are other routes than the directed routes of SMPs ([`routes`](crate::sweep::routes)).
 //!
 //! - The counters come first. A request is sent only after all ports of the slot are settled. A
-//!   switch has at most one in flight, and gets at most [`ROUTES_RATE`] a second, averaged over a slot.
-//!   The requests have the longer timeout of the physical layer and may outlive the slot.
+//!   switch has at most one in flight, and gets at most [`ROUTES_RATE`] a second, averaged over a
+//!   slot. The requests have the longer timeout of the physical layer and may outlive the slot.
 //! - A *round* reads SwitchInfo, all blocks of the linear table, and AdaptiveRoutingInfo. After
 //!   the first round of a switch, two of three requests read the mapping of SLs to VLs, once an
 //!   hour, until it is complete.
