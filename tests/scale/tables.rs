@@ -111,11 +111,12 @@ impl Transport for Switches {
         wait: Duration,
         now: Instant,
     ) -> Result<Option<Completion>, TransportError> {
-        let Some((at, slid, request)) = self.waiting.pop_front_if(|(at, ..)| *at <= now + wait)
-        else {
+        let next = self.waiting.front().copied();
+        let Some((at, slid, request)) = next.filter(|(at, ..)| *at <= now + wait) else {
             self.clock.sleep(wait);
             return Ok(None);
         };
+        self.waiting.pop_front();
         let outcome = Outcome::Reply { slid, len: MAD_LEN };
         *mad = request;
         answer(mad, slid);
