@@ -26,9 +26,9 @@ mod umad {
 
     /// Prefixes of the libibmad fields that the library compares with its own decoding.
     ///
-    /// They belong to the attributes of performance management, and to NodeInfo, PortInfo, PathRecord,
-    /// SMInfo and ExtendedPortInfo.
-    const FIELD_PREFIXES: [&str; 9] = [
+    /// They belong to the attributes of performance management, and to NodeInfo, PortInfo, SwitchInfo,
+    /// PathRecord, SMInfo and ExtendedPortInfo.
+    const FIELD_PREFIXES: [&str; 10] = [
         "IB_PC_",
         "IB_PESC_",
         "IB_PSC_",
@@ -38,6 +38,7 @@ mod umad {
         "IB_PORT_",
         "IB_SA_PR_",
         "IB_SMINFO_",
+        "IB_SW_",
     ];
 
     pub(super) fn bind() {

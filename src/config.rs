@@ -111,6 +111,8 @@ pub struct Raw {
     pub plan_server: PlanServer,
     /// Reads of the states of links.
     pub links: Links,
+    /// Reads of forwarding tables.
+    pub routes: Routes,
     /// Reads of the physical layer.
     pub physical: Physical,
 }
@@ -127,6 +129,14 @@ impl Default for Links {
     fn default() -> Self {
         Self { state: true }
     }
+}
+
+/// The table `[routes]` as in the file.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Routes {
+    /// Whether the forwarding tables of switches are read.
+    pub enabled: bool,
 }
 
 impl Default for Raw {
@@ -161,6 +171,7 @@ impl Default for Raw {
             metrics: metrics::Raw::default(),
             plan_server: PlanServer::default(),
             links: Links::default(),
+            routes: Routes::default(),
             physical: Physical::default(),
         }
     }
@@ -320,6 +331,7 @@ impl Raw {
                 state_tables: self.links.state,
                 verify_peers: self.peers,
                 managers_every: Some(engine::MANAGERS_EVERY),
+                forwarding: self.routes.enabled,
                 physical: self.physical.check()?,
                 sl: self.sl.number()?,
                 path_sl: self.sl.is_path(),

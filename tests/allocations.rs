@@ -154,6 +154,7 @@ impl Sampler {
         let config = Config {
             cadence,
             state_tables: true,
+            forwarding: true,
             physical: Some(PhysicalConfig::default()),
             ..Config::default()
         };
@@ -224,15 +225,17 @@ impl Sampler {
 #[test]
 fn slot_allocates_nothing() {
     let mut sampler = Sampler::new(None, Cadence::EVERY_SLOT);
-    sampler.slot(1);
+    // The size of the forwarding tables is known only after the first requests for them.
+    (1..5).for_each(|number| sampler.slot(number));
     assert_eq!(sampler.count(Status::Ok), sampler.readings.len());
-    let counted = measure(|| (2..50).for_each(|number| sampler.slot(number)));
+    let counted = measure(|| (5..50).for_each(|number| sampler.slot(number)));
     assert_eq!(counted.count_total, 0, "{counted:?}");
     assert!(sampler.records.len() > 100_000, "records were written");
     assert!(
         sampler.sweep.engine.take_physical().is_some(),
         "registers were read"
     );
+    assert!(sampler.sweep.engine.take_forwarding().is_some());
 }
 
 #[test]

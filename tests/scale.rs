@@ -12,6 +12,9 @@ mod large;
 #[path = "scale/links.rs"]
 mod links;
 
+#[path = "scale/tables.rs"]
+mod tables;
+
 use ibnet::sweep::engine::Config;
 use ibnet_record::attributes::Group;
 use large::{Large, SAMPLERS};
@@ -54,6 +57,13 @@ fn lost_requests_are_no_change_of_a_link() {
         config: config(),
     };
     links.sweep().check(&links);
+}
+
+#[test]
+fn tables_of_1500_switches_are_read_in_five_minutes_by_one_sampler_or_by_150() {
+    tables::sweep(1..=1500, true);
+    // The counters are read as fast as without the tables.
+    assert_eq!(tables::sweep(1..=10, true), tables::sweep(1..=10, false));
 }
 
 #[test]

@@ -9,6 +9,9 @@
 //! - `ibdiagnet2.fdbs` of ibdiagnet, and `opensm.fdbs` of OpenSM: a heading `dump_ucast_routes:
 //!   Switch 0x...`, and lines `0x0001 : 007  : 01   : yes`.
 //!
+//! [`Routes`] also folds the `routes` records of a sweep. Each block of a table replaces the older
+//! one, so the result has the tables at the end of the time range.
+//!
 //! Only the base LID of a port is used. With an LMC above 0, traffic to the other LIDs of a port
 //! can take other paths.
 
@@ -17,8 +20,14 @@ use std::collections::BTreeMap;
 use ibnet_record::types::{Guid, Lid, PortNum, Printable};
 use miette::Diagnostic;
 
+use crate::input::{Fold, Inputs};
+use crate::record::{Record, Type};
+
 /// Max unicast LID (InfiniBand Architecture Specification, volume 1, section 4.1.3).
 const MAX_LID: usize = 0xbfff;
+
+/// Max number of switches whose records are read.
+const MAX_SWITCHES: usize = 16_384;
 
 /// Forwarding tables of switches.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -37,7 +46,10 @@ pub enum RoutesError {
         "cannot read routes from {}: it has no forwarding table",
         Printable(name)
     )]
-    #[diagnostic(help("give the output of `dump_fts`, or the file ibdiagnet2.fdbs of ibdiagnet"))]
+    #[diagnostic(help(
+        "give the output of `dump_fts`, the file ibdiagnet2.fdbs of ibdiagnet, or records of a sweep \
+         with `[routes]` of that time"
+    ))]
     None {
         /// Name of the file.
         name: String,
@@ -94,13 +106,28 @@ impl Routes {
                 }
             }
         }
-        if routes.tables.is_empty() {
-            Err(RoutesError::None {
-                name: name.to_owned(),
-            })
-        } else {
-            Ok(routes)
+        routes.not_empty(name)
+    }
+
+    /// Returns the inputs whose records have all tables of a time range: a sweep repeats them
+    /// within an hour.
+    #[must_use]
+    pub fn inputs(mut inputs: Inputs) -> Inputs {
+        const REPEATED_NS: u64 = 3_600_000_000_000;
+        inputs.from = inputs.from.map(|from| from.saturating_sub(REPEATED_NS));
+        inputs
+    }
+
+    /// Returns these tables.
+    ///
+    /// # Errors
+    /// Returns an error if there is no table. `name` is the name of the file or archive.
+    pub fn not_empty(self, name: &str) -> Result<Self, RoutesError> {
+        if self.tables.is_empty() {
+            let name = name.to_owned();
+            return Err(RoutesError::None { name });
         }
+        Ok(self)
     }
 
     /// Returns the port through which a switch sends to a LID.
@@ -122,6 +149,43 @@ impl Routes {
     /// Returns the switches with a table.
     pub fn switches(&self) -> impl Iterator<Item = Guid> {
         self.tables.keys().copied()
+    }
+}
+
+impl Fold for Routes {
+    fn uses(&self, kind: Type) -> bool {
+        kind == Type::Routes
+    }
+
+    fn uses_counters(&self) -> bool {
+        false
+    }
+
+    fn add(&mut self, record: &Record<'_>) {
+        let Record::Routes(record) = record else {
+            return;
+        };
+        let (Some(top), Some(first), Some(ports)) = (record.top, record.first_lid, &record.ports)
+        else {
+            return;
+        };
+        if self.tables.len() >= MAX_SWITCHES && !self.tables.contains_key(&record.guid) {
+            return;
+        }
+        let table = self.tables.entry(record.guid).or_default();
+        // An entry above LinearFDBTop is not valid any more.
+        drop(table.split_off(&top.saturating_add(1)));
+        for (lid, port) in (first..=top.min(MAX_LID as u16)).zip(ports) {
+            match *port {
+                u8::MAX => table.remove(&lid),
+                port => table.insert(lid, PortNum(port)),
+            };
+        }
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.tables.extend(other.tables);
+        self.lids.extend(other.lids);
     }
 }
 
@@ -208,6 +272,45 @@ mod tests {
         assert_eq!((&dump.tables, &dump.lids), (&lfts.tables, &lfts.lids));
         assert_eq!(dump.tables, fdbs.tables);
         assert_eq!(dump.lid(Guid(0x10_0003)), Some(Lid(5)));
+    }
+
+    #[test]
+    fn records_give_the_tables_of_the_end_of_the_time() {
+        let record = |ts: u64, top: u16, first_lid: u16, ports: &[u8]| {
+            let ports: Vec<String> = ports.iter().map(u8::to_string).collect();
+            format!(
+                r#"{{"type":"routes","ts":{ts},"guid":"0x0000000000000009","table":"linear","top":{top},"first_lid":{first_lid},"ports":[{}]}}"#,
+                ports.join(",")
+            )
+        };
+        let mut routes = Routes::default();
+        for line in [
+            record(1, 67, 0, &[255, 7, 8]),
+            record(1, 67, 64, &[1, 2, 3, 4]),
+            r#"{"type":"routes","ts":2,"guid":"0x0000000000000009","table":"round","top":67,"changed":0}"#.to_owned(),
+            record(3, 65, 64, &[1, 255]),
+        ] {
+            routes.add(&Record::parse(line.as_bytes(), Type::Routes).unwrap());
+        }
+        let found: Vec<_> = routes.entries(Guid(9)).collect();
+        let expected = [(1, 7), (2, 8), (64, 1)].map(|(lid, port)| (Lid(lid), PortNum(port)));
+        assert_eq!(found, expected);
+        assert!(routes.not_empty("x").is_ok() && Routes::default().not_empty("x").is_err());
+    }
+
+    #[test]
+    fn tables_of_more_switches_than_any_fabric_has_are_skipped() {
+        let mut routes = Routes::default();
+        for guid in 0..MAX_SWITCHES as u64 + 9 {
+            routes.add(&Record::Routes(crate::record::Routes {
+                guid: Guid(guid),
+                top: Some(1),
+                first_lid: Some(0),
+                ports: Some(vec![255, 1]),
+                ..Default::default()
+            }));
+        }
+        assert_eq!(routes.switches().count(), MAX_SWITCHES);
     }
 
     #[test]

@@ -286,7 +286,7 @@ impl Fold for Sweeps {
             Record::Histogram(histogram) => {
                 add_clock(&mut self.clocks, &histogram.sampler, histogram.clock_ns);
             }
-            Record::Event(_) | Record::Physical(_) => {}
+            Record::Event(_) | Record::Physical(_) | Record::Routes(_) => {}
         }
     }
 

@@ -140,7 +140,10 @@ impl Runs {
                     }
                     (counter_mads, slots) = (0, slots + 1);
                 }
-                Record::Event(_) | Record::Histogram(_) | Record::Physical(_) => {}
+                Record::Event(_)
+                | Record::Histogram(_)
+                | Record::Physical(_)
+                | Record::Routes(_) => {}
             }
         }
         self.slots += slots;

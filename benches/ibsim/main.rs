@@ -423,7 +423,11 @@ fn fall_silent(
                 bad += usize::from(slot >= silent::HEALTHY && is_lost(&port, &silent));
             }
             Line::Sweep(sweep) => (slot, _) = (slot + 1, lengths.push(sweep.duration_ns)),
-            Line::Start(_) | Line::Event(_) | Line::Histogram(_) | Line::Physical(_) => {}
+            Line::Start(_)
+            | Line::Event(_)
+            | Line::Histogram(_)
+            | Line::Physical(_)
+            | Line::Routes(_) => {}
         }
     }
     let (before, after) = lengths.split_at_mut(silent::HEALTHY as usize);

@@ -10,6 +10,7 @@ use ibnet_record::{LinkSource, Status};
 use ibnet_record::strict::{self, Line, Value};
 use ibnet_record::types::{Guid, Lid, LinkRate, NodeKind, PortNum, Tid};
 use ibnet::mad::exchange::{Completion, Local, Outcome, Target};
+use ibnet::mad::forwarding::{LINEAR_FORWARDING_TABLE, SL_TO_VL, SWITCH_INFO};
 use ibnet::mad::header::{HEADER_LEN, Header, METHOD_GET_RESP, METHOD_SET, MadStatus};
 use ibnet::mad::pma::class_port_info::Redirect;
 use ibnet::mad::pma::{self, Bits, CLASS_PORT_INFO, Capabilities, Clearable, Sampling};
@@ -33,12 +34,12 @@ fuzz_target!(|bytes: &[u8]| {
 
 /// Returns every query of ibnet to which these octets may be a reply.
 fn queries(mad: &Mad) -> impl Iterator<Item = Query> {
-    let (select, modifier) = (PortNum(mad[65]), PortNum(mad[23]));
+    let (select, modifier) = (PortNum(mad[65]), u32::from_be_bytes([mad[20], mad[21], mad[22], mad[23]]));
     let views = Group::ALL.into_iter().flat_map(|group| [Some(group.attribute()), group.other_view()]).flatten();
     let performance = views.map(move |attribute| pma::Query { attribute: attribute.id, port: Some(select) });
     let performance = performance.chain([pma::Query { attribute: CLASS_PORT_INFO.id, port: None }]).map(Query::Pma);
-    let subnet = [smp::NODE_DESCRIPTION, smp::NODE_INFO, smp::PORT_INFO, smp::PORT_INFO_EXTENDED, smp::SWITCH_PORT_STATE_TABLE];
-    let subnet = subnet.map(|attribute| Query::Smp(smp::Query { attribute, port: modifier }));
+    let subnet = [smp::NODE_DESCRIPTION, smp::NODE_INFO, smp::PORT_INFO, smp::PORT_INFO_EXTENDED, smp::SWITCH_PORT_STATE_TABLE, SWITCH_INFO, LINEAR_FORWARDING_TABLE, SL_TO_VL];
+    let subnet = subnet.map(|attribute| Query::Smp(smp::Query { attribute, modifier }));
     let register = vendor::register::Query::parse(mad).map(vendor::Query::Register);
     let vendor = [Some(vendor::Query::GeneralInfo), register].into_iter().flatten().map(Query::Vendor);
     performance.chain(subnet).chain([Query::Sa(sa::Query::parse(mad))]).chain(vendor)
@@ -155,6 +156,7 @@ impl<'a> Simulation<'a> {
             groups: groups.into(),
             path_sl: pick(1) == 1,
             state_tables: true,
+            forwarding: true,
             identity_every: [Duration::from_secs(60), MS][pick(1)],
             clearing: (pick(1) == 1).then(|| Clearing { of: Clearable::ALL.into(), interval: 900 * MS }),
             ..Config::default()
@@ -424,7 +426,7 @@ fn query_of(mad: &Mad) -> Query {
             select: u16::from_be_bytes([mad[66], mad[67]]),
         }),
         pma::CLASS_PERF_MGT => Query::Pma(pma::Query { attribute, port: (attribute != CLASS_PORT_INFO.id).then_some(PortNum(mad[65])) }),
-        smp::CLASS_SUBN_LID_ROUTED => Query::Smp(smp::Query { attribute, port: PortNum(modifier as u8) }),
+        smp::CLASS_SUBN_LID_ROUTED => Query::Smp(smp::Query { attribute, modifier }),
         _ => Query::Sa(sa::Query::parse(mad)),
     }
 }

@@ -423,7 +423,7 @@ impl State {
                 Some(source) if source.is_apart => self.events.add_at(wall_ns, EventRow::of(event)),
                 _ => self.events.add(EventRow::of(event)),
             },
-            Record::Histogram(_) | Record::Physical(_) => {}
+            Record::Histogram(_) | Record::Physical(_) | Record::Routes(_) => {}
         }
     }
 

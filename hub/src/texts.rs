@@ -54,7 +54,7 @@ pub(crate) fn cut(record: &mut Record<'_>) {
         ]
         .into_iter()
         .for_each(cut_text),
-        Record::Histogram(_) | Record::Physical(_) => {}
+        Record::Histogram(_) | Record::Physical(_) | Record::Routes(_) => {}
     }
 }
 

@@ -1,4 +1,4 @@
-//! The fields of `start`, `sweep`, `histogram` and `event` records. Each field is listed once, in
+//! The fields of `start`, `sweep`, `histogram`, `event` and `routes` records. Each field is listed once, in
 //! the order of the line.
 //!
 //! The writer, the strict reader and the tolerant reader use the same types. Only the type
@@ -263,4 +263,65 @@ pub struct EventRecord<Text> {
     /// Details as text.
     #[serde(default)]
     pub detail: Text,
+}
+
+/// How a switch forwards packets: a part of one of its tables. Which fields a record has depends on
+/// `table`.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(tag = "type", rename = "routes")]
+pub struct RoutesRecord<Text> {
+    /// Time of the reply.
+    pub ts: u64,
+    /// Slot in which the reply arrived.
+    #[serde(default)]
+    pub slot: u64,
+    /// Name of the sampler.
+    #[serde(default)]
+    pub sampler: Text,
+    /// Port GUID of the switch.
+    pub guid: Guid,
+    /// LID of the switch.
+    #[serde(default)]
+    pub lid: Lid,
+    /// Name of the switch.
+    #[serde(default)]
+    pub node: Text,
+    /// The table: [`RoutesTable`](super::RoutesTable).
+    pub table: Text,
+    /// Largest LID in the linear forwarding table: LinearFDBTop.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub top: Option<u16>,
+    /// LID of the first of `ports`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first_lid: Option<u16>,
+    /// Port through which the switch forwards to each LID, 255 for none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ports: Option<Vec<u8>>,
+    /// Port by which the packets leave.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub port: Option<PortNum>,
+    /// Ports that receive the packets.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub in_ports: Option<Vec<u8>>,
+    /// VL of each SL.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vls: Option<Vec<u8>>,
+    /// Number of entries that the linear forwarding table can have: LinearFDBCap.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cap: Option<u16>,
+    /// Time that the round took.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub round_ns: Option<u64>,
+    /// Number of entries that have changed since the previous round.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub changed: Option<u32>,
+    /// Whether adaptive routing is on: 1 or 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ar_enabled: Option<u8>,
+    /// Number of the last group of ports of adaptive routing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ar_group_top: Option<u16>,
+    /// SLs that are routed adaptively, one bit each.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ar_sl_mask: Option<u16>,
 }

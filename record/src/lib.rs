@@ -6,7 +6,7 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`fields`] | the fields of `start`, `sweep`, `histogram` and `event` records |
+//! | [`fields`] | the fields of `start`, `sweep`, `histogram`, `event` and `routes` records |
 //! | [`port`] | the fields of `port` records, with counters |
 //! | [`physical`] | the records of the physical layer |
 //! | [`strict`] | a reader that rejects everything that this version does not write |
@@ -64,13 +64,13 @@ pub mod types;
 mod value;
 mod vocabulary;
 
-pub use fields::{EventRecord, HistogramRecord, Start, SweepRecord};
+pub use fields::{EventRecord, HistogramRecord, RoutesRecord, Start, SweepRecord};
 pub use interval::Interval;
 pub use physical::{PhysicalHead, PhysicalKind, PhysicalRecord};
 pub use port::{Change, PortField, PortFields, Presence};
 pub use status::{Says, Status};
 pub use value::FieldValue;
-pub use vocabulary::{EventName, HistogramKind, Identity, LinkSource, Of, Role};
+pub use vocabulary::{EventName, HistogramKind, Identity, LinkSource, Of, Role, RoutesTable};
 
 /// Version of the records. New fields may be added without a new version. Within a version, no
 /// field changes its meaning.

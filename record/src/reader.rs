@@ -36,6 +36,8 @@ pub enum Record<'a> {
     Event(Event<'a>),
     /// The physical layer of a port, of its module or of a switch.
     Physical(Box<Physical<'a>>),
+    /// Part of a forwarding table.
+    Routes(Routes<'a>),
 }
 
 /// A `start` record.
@@ -73,6 +75,9 @@ pub type Histogram<'a> = fields::HistogramRecord<Cow<'a, str>>;
 /// An `event` record.
 pub type Event<'a> = fields::EventRecord<Cow<'a, str>>;
 
+/// A `routes` record.
+pub type Routes<'a> = fields::RoutesRecord<Cow<'a, str>>;
+
 /// A `phy`, `module` or `sensors` record.
 pub type Physical<'a> = PhysicalRecord<Cow<'a, str>, ReadValues>;
 
@@ -95,6 +100,8 @@ words! {
         Module = "module",
         /// Sensors of a switch.
         Sensors = "sensors",
+        /// Part of a forwarding table.
+        Routes = "routes",
     }
 }
 
@@ -251,6 +258,7 @@ impl<'a> Record<'a> {
             Type::Histogram => Self::Histogram(serde_json::from_str(text)?),
             Type::Event => Self::Event(serde_json::from_str(text)?),
             Type::Phy | Type::Module | Type::Sensors => Self::Physical(serde_json::from_str(text)?),
+            Type::Routes => Self::Routes(serde_json::from_str(text)?),
         })
     }
 

@@ -7,9 +7,9 @@
 use std::collections::BTreeSet;
 
 use serde::Deserialize;
-use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, Visitor, value};
+use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor, value};
 
-use super::fields::{ABSENT, EventRecord, HistogramRecord, Start, SweepRecord};
+use super::fields::{ABSENT, EventRecord, HistogramRecord, RoutesRecord, Start, SweepRecord};
 use super::physical::{self, PhysicalHead, PhysicalKind};
 use super::port::{PortField, Presence};
 use super::reader::Type;
@@ -46,6 +46,13 @@ pub fn fields(of: Type) -> Vec<Field> {
             absent.for_each(|field| field.presence = Presence::Optional);
         }
         Type::Event => fields.extend(traced::<EventRecord<String>>()),
+        Type::Routes => {
+            fields.extend(traced::<RoutesRecord<String>>());
+            let of_table = fields.iter_mut().skip_while(|field| field.name != "table");
+            of_table
+                .skip(1)
+                .for_each(|field| field.presence = Presence::Optional);
+        }
         Type::Phy => fields.extend(physical_fields(PhysicalKind::Phy)),
         Type::Module => fields.extend(physical_fields(PhysicalKind::Module)),
         Type::Sensors => fields.extend(physical_fields(PhysicalKind::Sensors)),
@@ -228,13 +235,34 @@ impl<'de> Deserializer<'de> for Value<'_> {
     }
 
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Self::Error> {
-        *self.kind = Kind::Texts;
-        visitor.visit_seq(value::SeqDeserializer::new(std::iter::empty::<u64>()))
+        visitor.visit_seq(Elements(Some(self.kind)))
     }
 
     serde::forward_to_deserialize_any! {
         bool i8 i16 i32 i64 i128 u128 f32 f64 char str string bytes byte_buf unit unit_struct tuple tuple_struct map struct
         enum identifier ignored_any
+    }
+}
+
+/// A list with one value, which takes the type that is asked for.
+struct Elements<'a>(Option<&'a mut Kind>);
+
+impl<'de> SeqAccess<'de> for Elements<'_> {
+    type Error = value::Error;
+
+    fn next_element_seed<S: DeserializeSeed<'de>>(
+        &mut self,
+        seed: S,
+    ) -> Result<Option<S::Value>, Self::Error> {
+        let Some(kind) = self.0.take() else {
+            return Ok(None);
+        };
+        let value = seed.deserialize(Value { kind: &mut *kind })?;
+        *kind = match kind {
+            Kind::Unsigned(_) => Kind::Integers,
+            _ => Kind::Texts,
+        };
+        Ok(Some(value))
     }
 }
 
@@ -263,6 +291,8 @@ mod tests {
         assert_eq!(kind(Type::Sweep, "rtt_max_ns"), Some(Kind::Unsigned(64)));
         assert_eq!(kind(Type::Event, "guid"), Some(Kind::Text));
         assert_eq!(kind(Type::Histogram, "lid"), Some(Kind::Unsigned(16)));
+        assert_eq!(kind(Type::Routes, "ports"), Some(Kind::Integers));
+        assert_eq!(kind(Type::Routes, "top"), Some(Kind::Unsigned(16)));
         assert_eq!(kind(Type::Port, "errno"), Some(Kind::Signed));
         assert_eq!(kind(Type::Port, "xmit_blocked"), Some(Kind::Float));
         assert_eq!(kind(Type::Port, "saturated"), Some(Kind::Texts));

@@ -16,7 +16,7 @@ use serde_json::{Error, Value as Json};
 
 use super::physical::{PhysicalKind, PhysicalRecord, ReadValues};
 use super::port::{PortFields, ReadCounters, WriteCounters};
-use super::{EventName, HistogramKind, Identity, LinkSource, Role, fields, physical};
+use super::{EventName, HistogramKind, Identity, LinkSource, Role, RoutesTable, fields, physical};
 use crate::attributes::Group;
 use crate::status::Status;
 use crate::types::{DATA_VLS, MTUS};
@@ -36,6 +36,8 @@ pub enum Line {
     Event(Event),
     /// The physical layer of a port, of its module or of a switch.
     Physical(Physical),
+    /// Part of a forwarding table.
+    Routes(Routes),
 }
 
 /// A `start` record.
@@ -52,6 +54,9 @@ pub type Histogram = fields::HistogramRecord<String>;
 
 /// An `event` record.
 pub type Event = fields::EventRecord<String>;
+
+/// A `routes` record.
+pub type Routes = fields::RoutesRecord<String>;
 
 /// A `phy`, `module` or `sensors` record.
 pub type Physical = PhysicalRecord<String, ReadValues>;
@@ -173,6 +178,11 @@ pub fn parse(line: &str) -> Result<Line, Error> {
             word("role", Role::named, &record.role)?;
             word("event", EventName::named, &record.event)?;
             Ok(Line::Event(record))
+        }
+        Some("routes") => {
+            let record: Routes = exact(line, &found)?;
+            word("table", RoutesTable::named, &record.table)?;
+            Ok(Line::Routes(record))
         }
         Some(other) => {
             let Some(kind) = PhysicalKind::named(other) else {

@@ -62,6 +62,18 @@ words! {
 }
 
 words! {
+    /// Values of `table` in a `routes` record.
+    pub enum RoutesTable {
+        /// A block of the linear forwarding table.
+        Linear = "linear",
+        /// Mapping of SLs to VLs.
+        SlToVl = "sl_to_vl",
+        /// The end of a round.
+        Round = "round",
+    }
+}
+
+words! {
     /// Name of an event of a sampler. `docs/records.md` explains the events.
     pub enum EventName {
         /// Counters are cleared from now on.
@@ -108,6 +120,8 @@ words! {
         Reset = "reset",
         /// The right device is at its LID again.
         RightDevice = "right_device",
+        /// The forwarding table of a switch changed.
+        RoutesChanged = "routes_changed",
         /// MADs could not be sent.
         SendError = "send_error",
         /// Slots could not start in time.
@@ -183,6 +197,7 @@ impl EventName {
             | Self::Reachable
             | Self::Redirected
             | Self::RightDevice
+            | Self::RoutesChanged
             | Self::Sm
             | Self::SmChange
             | Self::Trap

@@ -61,6 +61,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("metrics.secondary", "false"),
     ("metrics.families", "[\"infiniband_*\", \"ibnet_*\"]"),
     ("links.state", "true"),
+    ("routes.enabled", "true"),
     ("physical.enabled", "true"),
     ("physical.every", "\"1m\""),
     ("physical.bit_errors_every", "\"30s\""),
@@ -155,7 +156,14 @@ mod tests {
     fn every_key_has_an_example_that_is_valid() {
         let defaults = toml::Table::try_from(Raw::default()).expect("it serializes");
         let mut expected = keys(&defaults, "");
-        for inner in ["simulated", "metrics", "plan_server", "links", "physical"] {
+        for inner in [
+            "simulated",
+            "metrics",
+            "plan_server",
+            "links",
+            "routes",
+            "physical",
+        ] {
             expected.extend(keys(
                 defaults[inner].as_table().expect("a table"),
                 &format!("{inner}."),

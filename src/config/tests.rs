@@ -28,7 +28,14 @@ fn example_has_every_key_of_every_table() {
     let defaults = toml::Table::try_from(Raw::default()).expect("it serializes");
     let keys = |table: &toml::Table| table.keys().cloned().collect::<Vec<_>>();
     assert_eq!(keys(&example), keys(&defaults));
-    for inner in ["simulated", "metrics", "plan_server", "links", "physical"] {
+    for inner in [
+        "simulated",
+        "metrics",
+        "plan_server",
+        "links",
+        "routes",
+        "physical",
+    ] {
         let inner = |table: &toml::Table| table[inner].as_table().map(keys);
         assert_eq!(inner(&example), inner(&defaults));
     }

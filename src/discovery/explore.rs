@@ -160,7 +160,7 @@ impl Step {
         };
         let request = smp::Query {
             attribute,
-            port: PortNum(port),
+            modifier: port.into(),
         };
         directed::Query { request, route }
     }

@@ -132,7 +132,7 @@ impl Query {
             status: MadStatus::OK,
             tid,
             attribute: self.request.attribute,
-            modifier: self.request.port.0.into(),
+            modifier: self.request.modifier,
         };
         header.emit(mad);
         mad[SOURCE_LID].copy_from_slice(&self.route.source.0.to_be_bytes());
@@ -168,7 +168,7 @@ mod tests {
         let query = Query {
             request: smp::Query {
                 attribute: smp::NODE_INFO,
-                port: PortNum(0),
+                modifier: 0,
             },
             route: Route::behind_lid(Lid(0x0102))
                 .then(PortNum(36))
@@ -192,7 +192,7 @@ mod tests {
         let mut mad = [0xa5; MAD_LEN];
         let request = smp::Query {
             attribute: smp::PORT_INFO,
-            port: PortNum(9),
+            modifier: 9,
         };
         let ports = [1, 36, 254].map(PortNum);
         let through = |ports: &[PortNum]| {

@@ -17,6 +17,7 @@
 //! | [`header`] | the common header (IBA vol. 1, 13.4.2) |
 //! | [`pma`] | class 0x04: attributes as tables of fields, requests, clearing of counters |
 //! | [`smp`] | class 0x01: NodeInfo, PortInfo |
+//! | [`forwarding`] | class 0x01: SwitchInfo, linear forwarding tables, SL to VL |
 //! | [`port_info`] | class 0x01: the fields of PortInfo for people |
 //! | [`sm_info`] | class 0x01: SMInfo of a subnet manager |
 //! | [`sa`] | class 0x03: PathRecord |
@@ -29,6 +30,7 @@
 
 pub mod directed;
 pub mod exchange;
+pub mod forwarding;
 pub mod header;
 pub mod inform;
 #[cfg(feature = "umad")]

@@ -137,9 +137,9 @@ impl Query {
             Self::Pma(query) => pma::other_port(query.port, mad),
             Self::Clear(clear) => pma::other_port(Some(clear.port), mad),
             // A reply repeats the AttributeModifier of the request. For PortInfo, the modifier is
-            // the port number.
+            // the port number, and for a table that of the block.
             Self::Smp(query) | Self::Directed(directed::Query { request: query, .. }) => {
-                let is_other = header.modifier != u32::from(query.port.0);
+                let is_other = header.modifier != query.modifier;
                 is_other.then_some(header.modifier as u8)
             }
             Self::Sa(_) => None,
@@ -178,7 +178,7 @@ mod tests {
     });
     const SMP: Query = Query::Smp(smp::Query {
         attribute: smp::PORT_INFO,
-        port: PortNum(3),
+        modifier: 3,
     });
 
     fn reply(query: Query) -> Mad {

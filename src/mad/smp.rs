@@ -31,14 +31,14 @@ pub const PORT_INFO_EXTENDED: u16 = 0x0033;
 /// AttributeID of SwitchPortStateTable: the states of up to 128 ports of a switch.
 pub const SWITCH_PORT_STATE_TABLE: u16 = 0x0034;
 
-/// A request for one attribute, and for one port if the attribute belongs to a port.
+/// A request for one attribute, and for one port or block if the attribute has several.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Query {
     /// AttributeID.
     pub attribute: u16,
-    /// Port number, sent in AttributeModifier: 0 for port 0 of a switch, and for an attribute
-    /// without a port. For SwitchPortStateTable, it is the number of the block.
-    pub port: PortNum,
+    /// AttributeModifier: the number of the port for an attribute of a port, the number of the block
+    /// for a table, and 0 for any other attribute.
+    pub modifier: u32,
 }
 
 impl Query {
@@ -51,7 +51,7 @@ impl Query {
             status: MadStatus::OK,
             tid,
             attribute: self.attribute,
-            modifier: self.port.0.into(),
+            modifier: self.modifier,
         };
         header.emit(mad);
     }
@@ -411,7 +411,7 @@ mod tests {
         let mut mad = [0xa5; MAD_LEN];
         Query {
             attribute: PORT_INFO,
-            port: PortNum(36),
+            modifier: 36,
         }
         .emit(Tid(0x0102_0304), &mut mad);
         let mut expected = [0; MAD_LEN];

@@ -2,7 +2,7 @@
 //!
 //! The key of a transaction is its transaction identifier (TID). All MADs to agents share one
 //! timeout and one grace period; MADs to the subnet manager share two longer times, and so do those
-//! for the physical layer. Within each of these three kinds, timeouts therefore pass in the order of
+//! for the physical layer and for forwarding tables. Within each of these three kinds, timeouts therefore pass in the order of
 //! sending, so two queues per kind replace a timer heap.
 
 use std::collections::VecDeque;
@@ -97,13 +97,18 @@ pub enum Purpose {
     Path,
     /// The physical layer of a device: one of its registers.
     Physical,
+    /// A forwarding table of a switch.
+    Forwarding {
+        /// Index among the switches.
+        switch: u32,
+    },
 }
 
 impl Purpose {
     /// Returns whether the request goes to a device, holds a place in the window, and ends with the
     /// slot. The other requests have longer timeouts of their own.
     pub fn is_to_agent(self) -> bool {
-        !matches!(self, Self::Path | Self::Physical)
+        !matches!(self, Self::Path | Self::Physical | Self::Forwarding { .. })
     }
 }
 
@@ -265,7 +270,7 @@ impl Inflight {
     fn queues(&mut self, purpose: Purpose) -> &mut TimeoutQueues {
         match purpose {
             Purpose::Path => &mut self.manager,
-            Purpose::Physical => &mut self.physical,
+            Purpose::Physical | Purpose::Forwarding { .. } => &mut self.physical,
             _ => &mut self.agents,
         }
     }

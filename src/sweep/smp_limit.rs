@@ -29,22 +29,19 @@ const KERNEL_LATENESS: Duration = Duration::from_millis(20);
 pub struct SmpLimit {
     /// For each SMP: latest time at which its timeout ends in the kernel, and its TID.
     held: VecDeque<(Instant, Tid)>,
-    /// Time from the sending of an SMP to the end of its timeout in the kernel.
-    longest: Duration,
+}
+
+impl Default for SmpLimit {
+    fn default() -> Self {
+        let held = VecDeque::with_capacity(MAX_SMPS);
+        Self { held }
+    }
 }
 
 impl SmpLimit {
-    /// Creates a limit without any SMP. `give_up` is the timeout that the kernel uses for an SMP.
-    pub fn new(give_up: Duration) -> Self {
-        Self {
-            held: VecDeque::with_capacity(MAX_SMPS),
-            longest: give_up + KERNEL_LATENESS,
-        }
-    }
-
-    /// Records that an SMP is sent.
-    pub fn sent(&mut self, tid: Tid, now: Instant) {
-        self.held.push_back((now + self.longest, tid));
+    /// Records that an SMP is sent, for whose reply the kernel waits until `give_up`.
+    pub fn sent(&mut self, tid: Tid, give_up: Instant) {
+        self.held.push_back((give_up + KERNEL_LATENESS, tid));
     }
 
     /// Records that a MAD has ended in the kernel by a reply, a timeout or a failure. Ignores MADs
@@ -66,10 +63,13 @@ impl SmpLimit {
             self.held.pop_front();
         }
         if self.held.len() < MAX_SMPS {
-            None
-        } else {
-            self.held.front().map(|(until, _)| *until)
+            return None;
         }
+        // An SMP with a longer timeout may be before one that has ended.
+        self.held.retain(|(until, _)| *until > now);
+        let is_full = self.held.len() >= MAX_SMPS;
+        let next = self.held.iter().map(|(until, _)| *until).min();
+        next.filter(|_| is_full)
     }
 }
 
@@ -81,11 +81,11 @@ mod tests {
 
     #[test]
     fn place_is_free_after_a_reply_or_the_end_of_the_kernels_timeout() {
-        let mut limit = SmpLimit::new(50 * MS);
+        let mut limit = SmpLimit::default();
         let start = Instant::ZERO;
         for tid in 0..MAX_SMPS as u32 {
             assert_eq!(limit.free_at(start), None);
-            limit.sent(Tid(tid), start);
+            limit.sent(Tid(tid), start + 50 * MS);
         }
         assert_eq!(limit.free_at(start + 69 * MS), Some(start + 70 * MS));
         limit.ended(Tid(1000));
@@ -96,7 +96,7 @@ mod tests {
         );
         limit.ended(Tid(5));
         assert_eq!(limit.free_at(start), None);
-        limit.sent(Tid(200), start + 10 * MS);
+        limit.sent(Tid(200), start + 60 * MS);
         assert_eq!(limit.free_at(start + 70 * MS), None);
         limit.clear();
         assert_eq!(limit.free_at(start), None);

@@ -203,7 +203,7 @@ impl<T: Transport, C: Clock, R: Reference> Verifier<T, C, R> {
         self.client.turn_to(lid);
         let query = Query::Smp(smp::Query {
             attribute: smp::NODE_INFO,
-            port: PortNum(0),
+            modifier: 0,
         });
         Ok(self.ours(&query)?.ok().map(|data| NodeInfo::parse(&data)))
     }
@@ -224,7 +224,7 @@ impl<T: Transport, C: Clock, R: Reference> Verifier<T, C, R> {
         ] {
             let query = Query::Smp(smp::Query {
                 attribute,
-                port: of_port,
+                modifier: of_port.0.into(),
             });
             let (outcome, last) =
                 self.attribute(&query, None, &libibmad::management_readers(attribute))?;
@@ -308,7 +308,7 @@ impl<T: Transport, C: Clock, R: Reference> Verifier<T, C, R> {
         if kind == NodeKind::Switch {
             let of_switch = self.ours(&Query::Smp(smp::Query {
                 attribute: smp::PORT_INFO,
-                port: PortNum(0),
+                modifier: 0,
             }))?;
             mask = of_switch.map_or(mask, |data| PortInfo::parse(&data).capability_mask);
         }
@@ -369,7 +369,7 @@ impl<T: Transport, C: Clock, R: Reference> Verifier<T, C, R> {
         {
             let query = Query::Smp(smp::Query {
                 attribute: smp::PORT_INFO_EXTENDED,
-                port,
+                modifier: port.0.into(),
             });
             let (outcome, last) = self.attribute(
                 &query,

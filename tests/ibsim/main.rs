@@ -13,6 +13,7 @@ mod fabric;
 mod identity;
 mod query;
 mod reload;
+mod routes;
 mod subnet_manager;
 mod verify;
 

@@ -29,7 +29,7 @@ use ibnet_record::strict::{self, Line};
 use ibnet_record::types::{Guid, Lid, LinkRate, NodeKind, PortNum};
 use ibnet_record::{
     EventName, EventRecord, HistogramRecord, LinkSource, Of, PhysicalHead, PhysicalKind,
-    PhysicalRecord, Presence, Status, is_dt_slots_field, tables,
+    PhysicalRecord, Presence, RoutesRecord, RoutesTable, Status, is_dt_slots_field, tables,
 };
 
 const DOCUMENT: &str = include_str!("../../docs/records.md");
@@ -127,6 +127,7 @@ fn kind(record: &Line) -> &'static str {
         Line::Physical(record) => PhysicalKind::named(&record.head.kind)
             .expect("the strict reader accepted the type")
             .as_str(),
+        Line::Routes(_) => "routes",
     }
 }
 
@@ -210,7 +211,7 @@ fn records_of_a_sweep_have_exactly_the_documented_fields() {
     fs::write(dir.path().join("net.p"), tree.blueprint().ports_report()).unwrap();
     fs::write(
         dir.path().join("ibnet.toml"),
-        "grace = \"20ms\"\n[simulated]\ndead = [\"node00005\"]\n[physical]\nenabled = true\nbudget = 1.0\n",
+        "grace = \"20ms\"\n[simulated]\ndead = [\"node00005\"]\n[physical]\nenabled = true\nbudget = 1.0\n[routes]\nenabled = true\n",
     )
     .unwrap();
     for (groups, most) in [(&[][..], SHORT), (&["--groups", "all"], LONG)] {
@@ -240,7 +241,7 @@ fn records_of_a_sweep_have_exactly_the_documented_fields() {
             types.insert(kind(&check(line, most).0));
         }
         // How many registers are read in this time depends on the speed of the machine.
-        types.retain(|kind| PhysicalKind::named(kind).is_none());
+        types.retain(|kind| PhysicalKind::named(kind).is_none() && *kind != "routes");
         assert_eq!(
             types.into_iter().collect::<Vec<_>>(),
             ["event", "histogram", "port", "start", "sweep"]
@@ -444,6 +445,48 @@ fn longest_lines_of_the_physical_layer_fit_and_have_every_documented_field() {
             assert!(line.contains_key(name), "{kind} has no {name}");
         }
     }
+}
+
+#[test]
+fn longest_lines_of_routes_fit_and_have_every_documented_field() {
+    let (sampler, node) = (name(), name());
+    let line = text(&RoutesRecord {
+        ts: u64::MAX,
+        slot: u64::MAX,
+        sampler: sampler.as_str(),
+        guid: Guid(u64::MAX),
+        lid: Lid(49151),
+        node: &node,
+        table: RoutesTable::SlToVl.as_str(),
+        top: Some(u16::MAX),
+        first_lid: Some(u16::MAX),
+        ports: Some(vec![255; 64]),
+        port: Some(PortNum(254)),
+        in_ports: Some((0..=255).collect()),
+        vls: Some(vec![15; 16]),
+        cap: Some(u16::MAX),
+        round_ns: Some(u64::MAX),
+        changed: Some(u32::MAX),
+        ar_enabled: Some(1),
+        ar_group_top: Some(0xfff),
+        ar_sl_mask: Some(u16::MAX),
+    });
+    check(&line, SHORT);
+    let line: serde_json::Map<String, serde_json::Value> = serde_json::from_str(&line).unwrap();
+    for (name, _) in fields("routes") {
+        assert!(line.contains_key(name), "no {name}");
+    }
+    let tables: BTreeSet<_> = RoutesTable::ALL.map(RoutesTable::as_str).into();
+    let row = rows("routes").into_iter().find(|row| row[0] == "`table`");
+    let named: BTreeSet<_> = row
+        .unwrap()
+        .last()
+        .unwrap()
+        .split('`')
+        .skip(1)
+        .step_by(2)
+        .collect();
+    assert_eq!(named, tables);
 }
 
 #[test]

@@ -79,7 +79,7 @@ fn sweep(dir: &TempDir, args: &[&str]) -> (ByPort, BTreeMap<u64, Vec<(Guid, Port
                 .entry(port.slot)
                 .or_default()
                 .push((port.guid, port.port)),
-            Line::Histogram(_) | Line::Event(_) | Line::Physical(_) => {}
+            Line::Histogram(_) | Line::Event(_) | Line::Physical(_) | Line::Routes(_) => {}
         }
     }
     (by_port, slots)

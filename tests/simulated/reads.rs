@@ -55,12 +55,12 @@ fn any_query() -> impl Strategy<Value = Query> {
             .prop_map(|(attribute, port)| Query::Pma(pma::Query { attribute, port })),
         (any::<u16>(), any::<u8>()).prop_map(|(attribute, port)| Query::Smp(smp::Query {
             attribute,
-            port: PortNum(port)
+            modifier: port.into()
         })),
         (any::<u16>(), any::<u8>()).prop_map(|(lid, port)| Query::Directed(directed::Query {
             request: smp::Query {
                 attribute: smp::NODE_INFO,
-                port: PortNum(0)
+                modifier: 0
             },
             route: directed::Route::behind_lid(Lid(lid))
                 .then(PortNum(port))

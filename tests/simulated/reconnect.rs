@@ -226,7 +226,7 @@ impl Records {
                 Line::Port(port) => self.ports.push(*port),
                 Line::Sweep(sweep) => self.sweeps.push(sweep),
                 Line::Event(event) => self.events.push(event),
-                Line::Start(_) | Line::Histogram(_) | Line::Physical(_) => {}
+                Line::Start(_) | Line::Histogram(_) | Line::Physical(_) | Line::Routes(_) => {}
             }
         }
     }

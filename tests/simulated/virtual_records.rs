@@ -187,7 +187,7 @@ fn same_seed_gives_the_same_records() {
             }
             Line::Sweep(sweep) => missed += sweep.slots_missed,
             Line::Event(event) => events.push(event.event),
-            Line::Start(_) | Line::Histogram(_) | Line::Physical(_) => {}
+            Line::Start(_) | Line::Histogram(_) | Line::Physical(_) | Line::Routes(_) => {}
         }
     }
     assert_eq!(ports, PORTS * SLOTS as usize);

@@ -141,7 +141,7 @@ impl Stream {
                 Line::Start(again) => panic!("another start: {again:?}"),
                 Line::Event(event) => stream.events.push(event),
                 Line::Histogram(histogram) => stream.histograms.push(histogram),
-                Line::Physical(record) => panic!("the physical layer is off: {record:?}"),
+                read @ (Line::Physical(_) | Line::Routes(_)) => panic!("it is off: {read:?}"),
                 Line::Port(port) => {
                     let before = ports.insert((port.guid, port.port), *port);
                     assert_eq!(before, None, "a port twice in a slot");

@@ -48,6 +48,7 @@ impl Bounds {
             Record::Histogram(histogram) => &histogram.sampler,
             Record::Event(event) => &event.sampler,
             Record::Physical(record) => &record.head.sampler,
+            Record::Routes(record) => &record.sampler,
         };
         if **sampler != *self.last {
             add_name(

@@ -76,7 +76,7 @@ impl Key {
                 let PhysicalHead { guid, port } = serde_json::from_slice(line)?;
                 return Ok(Self::of_device_or_port(guid, port, kind));
             }
-            Type::Start | Type::Sweep | Type::Histogram => {}
+            Type::Start | Type::Sweep | Type::Histogram | Type::Routes => {}
         }
         Ok(Self {
             guid: 0,

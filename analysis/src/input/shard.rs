@@ -525,6 +525,7 @@ fn head(record: &Record<'_>) -> (Type, u64) {
         Record::Histogram(record) => (Type::Histogram, record.ts),
         Record::Event(record) => (Type::Event, record.ts),
         Record::Physical(record) => (record.kind(), record.head.ts),
+        Record::Routes(record) => (Type::Routes, record.ts),
     }
 }
 

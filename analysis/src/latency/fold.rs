@@ -363,7 +363,7 @@ impl Fold for Latency {
             Record::Port(port) => self.add_port(port),
             Record::Histogram(histogram) => self.add_histogram(histogram),
             Record::Start(start) => self.add_clock(&start.sampler, start.clock_ns),
-            Record::Sweep(_) | Record::Event(_) | Record::Physical(_) => {}
+            Record::Sweep(_) | Record::Event(_) | Record::Physical(_) | Record::Routes(_) => {}
         }
     }
 

@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ibnet::assignments::Sampler;
 use ibnet::cli;
-use ibnet::config::{self, Physical, Raw, Scenario, Simulation};
+use ibnet::config::{self, Physical, Raw, Routes, Scenario, Simulation};
 use ibnet::mad::transport::sim::storms::Storm;
 use ibnet::mad::transport::sim::traffic::{Incast, Traffic};
 use ibnet::mad::transport::sim::{SimFabric, SimTransport};
@@ -113,6 +113,7 @@ impl Prepared {
             simulated: simulated.clone(),
             interval: interval.to_owned(),
             identity: IDENTITY.to_owned(),
+            routes: Routes { enabled: true },
             physical: Physical {
                 enabled: true,
                 ..Physical::default()

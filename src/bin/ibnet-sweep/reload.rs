@@ -37,7 +37,7 @@ pub(super) struct WorkerSetup {
 }
 
 /// Keys that may change while the sweep runs. Changes of all other keys need a restart.
-const CHANGEABLE: [&str; 20] = [
+const CHANGEABLE: [&str; 21] = [
     "assignments",
     "plan_server",
     "net",
@@ -51,6 +51,7 @@ const CHANGEABLE: [&str; 20] = [
     "window",
     "peers",
     "links",
+    "routes",
     "max_mads_per_second",
     "timeout",
     "grace",

@@ -32,7 +32,7 @@ use ibnet_record::attributes::{Attribute, Field};
 
 use super::transport::umad::libibmad::{Base, FieldNumber, PaddedMad};
 use super::vendor::subnet;
-use super::{Mad, sm_info, smp};
+use super::{Mad, forwarding, sm_info, smp};
 
 pub use super::transport::umad::rpc::LibibmadClient;
 
@@ -143,7 +143,9 @@ pub fn field_readers(attribute: &'static Attribute) -> Vec<FieldReader> {
 }
 
 /// Names of libibmad for the fields of subnet management that this crate reads.
-const MANAGEMENT_NAMES: [(&str, &str); 27] = [
+const MANAGEMENT_NAMES: [(&str, &str); 29] = [
+    ("LinearFDBCap", "IB_SW_LINEAR_FDB_CAP_F"),
+    ("LinearFDBTop", "IB_SW_LINEAR_FDB_TOP_F"),
     ("NodeType", "IB_NODE_TYPE_F"),
     ("NumPorts", "IB_NODE_NPORTS_F"),
     ("SystemImageGUID", "IB_NODE_SYSTEM_GUID_F"),
@@ -192,6 +194,7 @@ pub fn management_readers(attribute: u16) -> Vec<FieldReader> {
     let fields: &'static [Field] = match attribute {
         smp::NODE_INFO => &smp::NODE_INFO_FIELDS,
         smp::PORT_INFO => &smp::PORT_INFO_FIELDS,
+        forwarding::SWITCH_INFO => &forwarding::SWITCH_INFO_FIELDS,
         smp::PORT_INFO_EXTENDED => &[smp::FEC_MODE_ACTIVE],
         sm_info::SM_INFO => &sm_info::SM_INFO_FIELDS,
         subnet::EXTENDED_PORT_INFO => &subnet::EXTENDED_PORT_INFO_FIELDS,

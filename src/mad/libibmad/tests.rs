@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::mad::pma::{Bits, CLASS_PORT_INFO, data, data_mut};
-use crate::mad::{MAD_LEN, port_info, sa, sm_info, smp};
+use crate::mad::{MAD_LEN, forwarding, port_info, sa, sm_info, smp};
 
 fn attributes() -> impl Iterator<Item = &'static Attribute> {
     let views = Group::ALL
@@ -78,6 +78,7 @@ fn unknown_name_has_no_reader() {
 fn libibmad_has_every_field_of_subnet_management_but_one() {
     let declared = smp::NODE_INFO_FIELDS.len()
         + smp::PORT_INFO_FIELDS.len()
+        + forwarding::SWITCH_INFO_FIELDS.len()
         + 1
         + sm_info::SM_INFO_FIELDS.len()
         + subnet::EXTENDED_PORT_INFO_FIELDS
@@ -94,6 +95,7 @@ static MANAGEMENT_READERS: LazyLock<Vec<Vec<FieldReader>>> = LazyLock::new(|| {
         smp::NODE_INFO,
         smp::PORT_INFO,
         smp::PORT_INFO_EXTENDED,
+        forwarding::SWITCH_INFO,
         sm_info::SM_INFO,
         subnet::EXTENDED_PORT_INFO,
     ]

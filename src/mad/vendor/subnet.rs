@@ -14,6 +14,8 @@ use crate::mad::smp::text;
 pub const EXTENDED_PORT_INFO: u16 = 0xff90;
 /// AttributeID of ExtendedNodeInfo.
 pub const EXTENDED_NODE_INFO: u16 = 0xff91;
+/// AttributeID of AdaptiveRoutingInfo.
+pub const ADAPTIVE_ROUTING_INFO: u16 = 0xff20;
 /// AttributeID of ChassisInfo.
 pub const CHASSIS_INFO: u16 = 0xff18;
 
@@ -28,6 +30,47 @@ pub struct ExtendedPortInfo {
     pub unhealthy_reason: u8,
     /// What is behind the port: 1 aggregation node, 2 router, 3 gateway, 0 none of these.
     pub special_port_type: u8,
+}
+
+/// What ibnet reads of AdaptiveRoutingInfo of a switch. The layout is that of headers of other tools.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct AdaptiveRouting {
+    /// Whether the switch selects ports adaptively.
+    pub is_enabled: bool,
+    /// Number of the last group of ports in use.
+    pub group_top: u16,
+    /// SLs whose packets are routed adaptively, one bit each. All, if the switch does not select
+    /// by SL.
+    pub sl_mask: u16,
+}
+
+const AR_BY_SL: Field = Field::new("BySLEnabled", "by_sl_enabled", 3, 1).not_compared();
+const AR_ENABLED: Field = Field::new("AREnabled", "ar_enabled", 31, 1).not_compared();
+const AR_GROUP_TOP: Field = Field::new("GroupTop", "group_top", 40, 12).not_compared();
+const AR_SL_MASK: Field = Field::new("SLMask", "sl_mask", 64, 16).not_compared();
+
+impl AdaptiveRouting {
+    /// Parses the attribute.
+    pub fn parse(data: &Data) -> Self {
+        let is_by_sl = AR_BY_SL.raw(data, 0) != 0;
+        Self {
+            is_enabled: AR_ENABLED.raw(data, 0) != 0,
+            group_top: AR_GROUP_TOP.raw(data, 0) as u16,
+            sl_mask: if is_by_sl {
+                AR_SL_MASK.raw(data, 0) as u16
+            } else {
+                u16::MAX
+            },
+        }
+    }
+
+    /// Writes the attribute.
+    pub fn emit(&self, data: &mut Data) {
+        AR_BY_SL.set_raw(data, 0, u64::from(self.sl_mask != u16::MAX));
+        AR_ENABLED.set_raw(data, 0, u64::from(self.is_enabled));
+        AR_GROUP_TOP.set_raw(data, 0, self.group_top.into());
+        AR_SL_MASK.set_raw(data, 0, self.sl_mask.into());
+    }
 }
 
 const SPEED_ACTIVE: Field = Field::new("MlnxLinkSpeedActive", "speed_active", 120, 8);

@@ -541,7 +541,7 @@ mod tests {
         // Queries for the identity still go to the device itself.
         let identity = Query::Smp(crate::mad::smp::Query {
             attribute: 0x11,
-            port: PortNum(0),
+            modifier: 0,
         });
         assert_eq!(
             (client.target(&identity).lid, client.target(&identity).qp),

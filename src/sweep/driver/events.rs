@@ -40,6 +40,14 @@ impl<T: Transport, C: Clock> Driver<T, C> {
             Event::Link(port) => self.take_link(slot, port),
             Event::Peer { port, found } => self.report_peer(slot, port, found),
             Event::Physical => self.write_physical(slot),
+            Event::Forwarding => self.write_forwarding(slot),
+            Event::RoutesChanged { device, entries } => {
+                let port = self.first_ports[device];
+                let node = &self.ports[port].node;
+                tracing::info!(node = %Printable(node), entries, "the forwarding table of the switch changed");
+                let detail = format!("{entries} entries of the linear forwarding table");
+                self.write_event(slot, EventName::RoutesChanged, Some(port), &detail);
+            }
             Event::PhysicalUnsupported { device, lacking } => {
                 let detail = match lacking {
                     Lacking::Registers => {

@@ -8,14 +8,15 @@ use ibnet_record::reader::Type;
 use ibnet_record::registers::link_down::{LinkDown, named};
 use ibnet_record::types::{NodeKind, Printable};
 use ibnet_record::{
-    EventName, EventRecord, HistogramRecord, PhysicalHead, PhysicalRecord, Start, Status,
-    SweepRecord,
+    EventName, EventRecord, HistogramRecord, PhysicalHead, PhysicalRecord, RoutesRecord,
+    RoutesTable, Start, Status, SweepRecord,
 };
 
 use super::{Clock, Control, Driver, HISTOGRAM_EVERY, Notice, WallTime, nanos};
+use crate::mad::forwarding::{self, BLOCK_LIDS};
 use crate::mad::transport::Transport;
 use crate::output::Batch;
-use crate::sweep::engine::PhysicalReading;
+use crate::sweep::engine::{ForwardingReading, PhysicalReading, Table};
 use crate::sweep::physical_record;
 use crate::sweep::port_record::{PortIdentity, PortRecord};
 use crate::sweep::stats::{self, Durations, MAD_OCTETS_ON_LINK, RoundTrips};
@@ -223,6 +224,62 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         } = &self.ports[port];
         tracing::info!(node = %Printable(node), port = %num, %detail, "a device reports why a link went down");
         self.write_event(slot, EventName::LinkDownReason, Some(port), &detail);
+    }
+
+    /// Writes the records of forwarding tables that were read.
+    pub(super) fn write_forwarding(&mut self, slot: u64) {
+        while let Some(ForwardingReading { device, at, table }) = self.engine.take_forwarding() {
+            let identity = &self.ports[self.first_ports[device]];
+            let head = RoutesRecord {
+                ts: self.wall.of(at),
+                slot,
+                sampler: self.settings.sampler.as_str(),
+                guid: identity.guid,
+                lid: identity.lid,
+                node: &identity.node,
+                ..RoutesRecord::default()
+            };
+            let record = match table {
+                Table::Linear { block, top, ports } => {
+                    let first_lid = block * BLOCK_LIDS;
+                    let valid = ports.iter().zip(first_lid..=top);
+                    RoutesRecord {
+                        table: RoutesTable::Linear.as_str(),
+                        top: Some(top),
+                        first_lid: Some(first_lid),
+                        ports: Some(valid.map(|(port, _)| *port).collect()),
+                        ..head
+                    }
+                }
+                Table::SlToVl { to, from, mapping } => {
+                    let is_in = |port: &u8| from[usize::from(port / 64)] >> (port % 64) & 1 != 0;
+                    RoutesRecord {
+                        table: RoutesTable::SlToVl.as_str(),
+                        port: Some(to),
+                        in_ports: Some((0..=u8::MAX).filter(is_in).collect()),
+                        vls: Some(forwarding::vls(mapping).to_vec()),
+                        ..head
+                    }
+                }
+                Table::Round {
+                    info,
+                    adaptive,
+                    since,
+                    changed,
+                } => RoutesRecord {
+                    table: RoutesTable::Round.as_str(),
+                    top: Some(info.linear_top),
+                    cap: Some(info.linear_cap),
+                    round_ns: Some(nanos(at - since)),
+                    changed,
+                    ar_enabled: adaptive.map(|of| of.is_enabled.into()),
+                    ar_group_top: adaptive.map(|of| of.group_top),
+                    ar_sl_mask: adaptive.map(|of| of.sl_mask),
+                    ..head
+                },
+            };
+            self.batch.push(Type::Routes, &record);
+        }
     }
 
     /// Reports the flaps of a link that earlier slots have counted, and counts those of this slot.

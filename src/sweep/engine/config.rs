@@ -63,6 +63,8 @@ pub struct Config {
     pub verify_peers: bool,
     /// Time between two rounds of SMInfo queries. `None` disables them.
     pub managers_every: Option<Duration>,
+    /// Whether the forwarding tables of switches are read.
+    pub forwarding: bool,
     /// Settings of the physical layer. `None` if it is not read.
     pub physical: Option<PhysicalConfig>,
     /// P_Key index of every MAD, unless a redirection names another P_Key.
@@ -91,6 +93,7 @@ impl Default for Config {
             state_tables: false,
             verify_peers: false,
             managers_every: None,
+            forwarding: false,
             physical: None,
             pkey_index: 0,
             pkey_table: Vec::new(),
@@ -99,8 +102,8 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Returns the settings of a second sampler of its ports. It does not read the physical layer,
-    /// whose counters need no second reading. It does not clear counters, and does not query those
+    /// Returns the settings of a second sampler of its ports. It does not read the physical layer
+    /// and the forwarding tables, which need no second reading. It does not clear counters, and does not query those
     /// that the first sampler clears: when they decrease between two of its readings, it cannot know
     /// by how much they had grown.
     #[must_use]
@@ -113,6 +116,7 @@ impl Config {
             groups: groups.filter(|group| is_kept(*group)).collect(),
             cadence: self.cadence.only(|place| is_kept(self.groups[place])),
             clearing: None,
+            forwarding: false,
             physical: None,
             ..self.clone()
         }

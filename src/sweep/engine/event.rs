@@ -70,6 +70,16 @@ pub enum Event {
     /// A reading of the physical layer is complete: see
     /// [`Engine::take_physical`](super::Engine::take_physical).
     Physical,
+    /// A forwarding table or a part of it was read: see
+    /// [`Engine::take_forwarding`](super::Engine::take_forwarding).
+    Forwarding,
+    /// The linear forwarding table of a switch has changed.
+    RoutesChanged {
+        /// The switch.
+        device: usize,
+        /// Number of entries that have changed since the last round.
+        entries: u32,
+    },
     /// A device does not give its physical layer, or a part of it. It is tried again in an hour.
     PhysicalUnsupported {
         /// The device.

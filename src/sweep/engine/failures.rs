@@ -23,7 +23,7 @@ impl Engine {
         }
         if matches!(
             transaction.purpose,
-            Purpose::SubnetManager | Purpose::Physical
+            Purpose::SubnetManager | Purpose::Physical | Purpose::Forwarding { .. }
         ) {
             return;
         }
@@ -77,6 +77,9 @@ impl Engine {
         }
         if transaction.purpose == Purpose::Physical {
             return self.physical_failed(transaction, now);
+        }
+        if let Purpose::Forwarding { switch } = transaction.purpose {
+            return self.forwarding_failed(switch, now);
         }
         let after = self.devices[index as usize]
             .flight
@@ -179,6 +182,9 @@ impl Engine {
         if transaction.purpose == Purpose::Physical {
             return self.physical_not_sent(index);
         }
+        if let Purpose::Forwarding { switch } = transaction.purpose {
+            return self.forwarding_not_sent(switch);
+        }
         let may_go_on = self.devices[index as usize]
             .flight
             .fail(transaction.expired);
@@ -217,6 +223,10 @@ impl Engine {
             }
             if transaction.purpose == Purpose::Physical {
                 self.physical_not_sent(index);
+                continue;
+            }
+            if let Purpose::Forwarding { switch } = transaction.purpose {
+                self.forwarding_not_sent(switch);
                 continue;
             }
             let may_go_on = self.devices[index as usize]

@@ -45,6 +45,7 @@ impl Engine {
 
     /// Verifies every device in the next slot, because all LIDs may have changed.
     pub fn verify_all(&mut self) {
+        self.forwarding.expect_change();
         for device in &mut self.devices {
             device.identity.verify();
             device.path.expire();
@@ -63,6 +64,7 @@ impl Engine {
     /// Verifies the device at a LID and reads its links in the next slot. Returns the index of the
     /// device, or `None` if no planned device is at this LID.
     pub fn read_links_at(&mut self, lid: Lid) -> Option<usize> {
+        self.forwarding.expect_change();
         let index = self
             .devices
             .iter()
@@ -78,6 +80,9 @@ impl Engine {
     /// If there is no such port.
     pub fn read_state(&mut self, port: usize) {
         let device = &mut self.devices[self.ports[port].device as usize];
+        if device.kind == NodeKind::Switch {
+            self.forwarding.expect_change();
+        }
         if !device.state_table.is_supported {
             device.read_links();
         }
@@ -243,6 +248,7 @@ impl Engine {
             next
         };
         device.links.start(now, next_links);
+        self.forwarding.verified(index);
         if !self.report_lid(index) && other_before.is_some() {
             self.events.push_back(Event::RightDevice(index as usize));
         }
@@ -280,6 +286,7 @@ impl Engine {
         let path = &mut self.devices[index as usize].path;
         let (from, to) = (std::mem::replace(&mut path.known_lid, path.lid), path.lid);
         if from != to {
+            self.forwarding.expect_change();
             self.events.push_back(Event::LidChange {
                 device: index as usize,
                 from,
@@ -359,6 +366,10 @@ impl Engine {
         }
         if before.is_some_and(|before| before.state != link.state) {
             self.read_physical(port, now);
+            let index = self.ports[port as usize].device;
+            if self.devices[index as usize].kind == NodeKind::Switch {
+                self.forwarding.expect_change();
+            }
         }
     }
 

@@ -64,6 +64,7 @@
 //! | `due` | the groups of a port that are requested in a slot |
 //! | `peers` | verification of the device at the other end of each cable |
 //! | `physical` | registers of the physical layer, below the counters |
+//! | `forwarding` | forwarding tables of switches, below the counters |
 //! | `last_reads` | the last reply of each group |
 //! | `state` | state of each device and port |
 
@@ -75,6 +76,8 @@ use ibnet_record::types::{NodeKind, Tid};
 
 pub use self::config::{Config, DevicePlan, SmpWay};
 pub use self::event::{Event, Key};
+use self::forwarding::Forwarding;
+pub use self::forwarding::{ForwardingReading, ROUTES_EARLY, ROUTES_RATE, Table};
 use self::groups::Groups;
 use self::last_reads::LastReads;
 use self::path_queries::{MANAGER_TIMEOUTS, MAX_UNANSWERED, Manager};
@@ -105,6 +108,7 @@ mod config;
 mod due;
 mod event;
 mod failures;
+mod forwarding;
 mod groups;
 mod identity;
 mod last_reads;
@@ -150,6 +154,7 @@ pub struct Engine {
     manager: Manager,
     peers: Peers,
     physical: Physical,
+    forwarding: Forwarding,
     subnet_managers: SubnetManagers,
     /// Directed routes to the devices, if the cables are known.
     routes: Option<Routes>,
@@ -225,6 +230,10 @@ impl Engine {
             device.kind == NodeKind::Switch && first.is_some_and(|first| first.num == port.num)
         };
         let physical = Physical::new(config.physical, ports.iter().map(has_sensors));
+        let is_read = |device: &Device| config.forwarding && device.kind == NodeKind::Switch;
+        let switches = (0..).zip(&devices).filter(|(_, device)| is_read(device));
+        let forwarding =
+            Forwarding::new(switches.map(|(index, device)| (index, device.ports.len())));
         let agents = Timeouts {
             timeout: config.timeout,
             grace: config.grace,
@@ -234,9 +243,9 @@ impl Engine {
                 seed as u32,
                 (capacity, agents),
                 (MAX_UNANSWERED, MANAGER_TIMEOUTS),
-                (physical::QUEUED, physical.timeouts()),
+                (physical::QUEUED + forwarding.queued(), physical.timeouts()),
             ),
-            smp_limit: SmpLimit::new(config.grace),
+            smp_limit: SmpLimit::default(),
             smps_wait: None,
             last_reads: LastReads::new(ports.len(), config.groups.len()),
             next_slot: 0,
@@ -251,6 +260,7 @@ impl Engine {
             manager: Manager::new(devices.len()),
             peers: Peers::default(),
             physical,
+            forwarding,
             subnet_managers: SubnetManagers::default(),
             routes: None,
             window: Window::new(config.window),
@@ -385,6 +395,7 @@ impl Engine {
         self.close(now);
         let others = self.stats.mads_sent.saturating_sub(self.physical_sent());
         self.start_physical(others, now);
+        self.start_forwarding(now);
         self.last_reads.set_slot(self.next_slot);
         self.next_slot += 1;
         self.phase = Phase::Slot {
@@ -499,10 +510,12 @@ impl Engine {
     #[must_use]
     pub fn poll_transmit(&mut self, now: Instant, mad: &mut Mad) -> Option<(Target, Tid)> {
         let next = self.next_transmit(now, mad);
-        next.or_else(|| self.next_physical_query(now, mad))
+        next.or_else(|| self.next_forwarding_query(now, mad))
+            .or_else(|| self.next_physical_query(now, mad))
     }
 
-    /// Returns the next MAD, unless it is one for the physical layer, which come last.
+    /// Returns the next MAD, unless it is one for forwarding tables or the physical layer, which come
+    /// last.
     fn next_transmit(&mut self, now: Instant, mad: &mut Mad) -> Option<(Target, Tid)> {
         // After a stall of the process, the driver reads waiting replies before it calls
         // `handle_timeout`. `ask_until` may then have passed already, so it is checked here too.
@@ -569,7 +582,10 @@ impl Engine {
             Query::Smp(request) => self.devices[index as usize].way.query(request),
             other => other,
         };
-        let target = self.target(index, &query);
+        let mut target = self.target(index, &query);
+        if !purpose.is_to_agent() {
+            target.give_up = self.physical.timeouts().grace;
+        }
         let transaction = Transaction {
             device: index,
             lid: target.lid,
@@ -581,7 +597,7 @@ impl Engine {
         };
         let tid = self.inflight.insert(transaction);
         if matches!(query, Query::Smp(_) | Query::Directed(_)) {
-            self.smp_limit.sent(tid, now);
+            self.smp_limit.sent(tid, now + target.give_up);
         }
         self.pace.sent(now);
         self.stats.mads_sent += 1;
@@ -624,6 +640,7 @@ impl Engine {
                 .chain(paced)
                 .chain(retry)
                 .chain(self.physical_wait())
+                .chain(self.forwarding_wait())
                 .fold(phase, Instant::min),
         )
     }

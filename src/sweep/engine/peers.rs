@@ -14,7 +14,7 @@
 
 use std::collections::VecDeque;
 
-use ibnet_record::types::{NodeKind, PortNum, Tid};
+use ibnet_record::types::{NodeKind, Tid};
 
 use super::{Engine, Event, Phase};
 use crate::mad::Mad;
@@ -162,7 +162,7 @@ impl Engine {
             };
             let request = smp::Query {
                 attribute: smp::NODE_INFO,
-                port: PortNum(0),
+                modifier: 0,
             };
             let query = Query::Directed(directed::Query { request, route });
             self.peers.sent_in_slot += 1;

@@ -58,6 +58,8 @@ impl Engine {
             self.take_peer(&transaction, port, answer.map(|()| pma::data(mad)));
         } else if transaction.purpose == Purpose::Physical {
             self.take_physical_reply(&transaction, answer, mad, now);
+        } else if let Purpose::Forwarding { switch } = transaction.purpose {
+            self.take_forwarding_reply(&transaction, switch, answer.map(|()| pma::data(mad)), now);
         } else if transaction.purpose == Purpose::SubnetManager {
             self.stats.ended = self.stats.ended.max(now);
             self.take_sm_info(transaction.device, answer.map(|()| pma::data(mad)));
@@ -136,7 +138,11 @@ impl Engine {
             Purpose::Link { port } => self.take_link(port, data, now),
             Purpose::StateTable { block } => self.take_state_table(index, block, data, now),
             Purpose::Fec { port } => self.take_fec(port, data),
-            Purpose::Peer { .. } | Purpose::Path | Purpose::SubnetManager | Purpose::Physical => {}
+            Purpose::Peer { .. }
+            | Purpose::Path
+            | Purpose::SubnetManager
+            | Purpose::Physical
+            | Purpose::Forwarding { .. } => {}
         }
         let device = &self.devices[index as usize];
         if may_go_on || device.progress.repeat.is_some() && !device.flight.is_suspended() {

@@ -160,7 +160,7 @@ impl Engine {
     fn still_waits(&mut self, now: Instant) -> bool {
         let has_peers = self.has_peers_to_query();
         let asks_manager = self.next_manager(now).is_some();
-        let reads_physical = self.waits_for_physical(now);
+        let reads_more = self.waits_for_physical(now) | self.waits_for_forwarding(now);
         let Phase::Slot {
             requesting: true,
             final_wait,
@@ -174,7 +174,7 @@ impl Engine {
             FinalWait::Until(until) if now < until => FinalWait::Until(until),
             FinalWait::Until(_) | FinalWait::Over => FinalWait::Over,
         };
-        let checks = reads_physical
+        let checks = reads_more
             || asks_manager
             || has_peers
             || !self.ready.is_empty()

@@ -14,7 +14,7 @@
 
 use std::time::Duration;
 
-use ibnet_record::types::{Guid, Lid, NodeKind, PortNum, Tid};
+use ibnet_record::types::{Guid, Lid, NodeKind, Tid};
 
 use super::{Engine, Event, Phase};
 use crate::mad::Mad;
@@ -277,7 +277,7 @@ impl Engine {
             let index = self.next_manager(now)?;
             let request = smp::Query {
                 attribute: SM_INFO,
-                port: PortNum(0),
+                modifier: 0,
             };
             if let Some(query) = self.query_at(self.subnet_managers.entries[index].lid, request) {
                 break (index, query);
@@ -304,7 +304,7 @@ impl Engine {
             expired: false,
         };
         let tid = self.inflight.insert(transaction);
-        self.smp_limit.sent(tid, now);
+        self.smp_limit.sent(tid, now + self.config.grace);
         query.emit(tid, mad);
         Some((Target::subnet_management(lid, self.config.grace), tid))
     }
@@ -319,10 +319,14 @@ impl Engine {
         };
         let info = SmInfo::parse(data);
         let essence = |info: SmInfo| (info.guid, info.priority, info.state);
+        let is_change = entry.info.is_some();
         let is_new = !entry.is_answering || entry.info.map(essence) != Some(essence(info));
         (entry.info, entry.is_answering, entry.failed, entry.progress) =
             (Some(info), true, 0, QueryProgress::Done);
         if is_new {
+            if is_change {
+                self.forwarding.expect_change();
+            }
             self.events
                 .extend(entry.manager().map(Event::SubnetManager));
         }
@@ -361,6 +365,7 @@ impl Engine {
             .subnet_managers
             .settle_master(self.manager.local.sm_lid)
         {
+            self.forwarding.expect_change();
             self.events.push_back(Event::MasterChange { from, to });
         }
     }

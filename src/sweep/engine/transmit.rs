@@ -35,7 +35,10 @@ fn pma_query(attribute: u16, port: Option<PortNum>) -> Query {
 }
 
 pub(super) fn smp_query(attribute: u16, port: PortNum) -> Query {
-    Query::Smp(smp::Query { attribute, port })
+    Query::Smp(smp::Query {
+        attribute,
+        modifier: port.0.into(),
+    })
 }
 
 impl Engine {
@@ -74,10 +77,6 @@ impl Engine {
             (Query::Directed(directed::Query { route, .. }), _) => {
                 Target::subnet_management(route.target(path.lid), config.grace)
             }
-            (Query::Vendor(_), _) => Target {
-                give_up: self.physical.timeouts().grace,
-                ..general
-            },
             (Query::Pma(_) | Query::Clear(_), Some(redirect)) => {
                 // Queue pair 0 in a redirection means queue pair 1.
                 let qp = if redirect.qp == 0 {

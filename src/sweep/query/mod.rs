@@ -159,7 +159,12 @@ pub fn run<C: Client>(query: PortQuery, client: &mut C) -> Result<QueryResult, C
     let groups = query.groups.clone();
     let mut result = QueryResult::new(query);
     let performance = |attribute: u16, port| Query::Pma(pma::Query { attribute, port });
-    let subnet = |attribute, port| Query::Smp(smp::Query { attribute, port });
+    let subnet = |attribute, port: PortNum| {
+        Query::Smp(smp::Query {
+            attribute,
+            modifier: port.0.into(),
+        })
+    };
 
     let class_port_info = client.request(&performance(CLASS_PORT_INFO.id, None))?;
     match class_port_info.answer {

@@ -61,7 +61,7 @@ pub fn physical<C: Client>(
     let subnet = |attribute| {
         Query::Smp(smp::Query {
             attribute,
-            port: PortNum(0),
+            modifier: 0,
         })
     };
     let info = client.request(&subnet(smp::NODE_INFO))?.data();

@@ -23,9 +23,12 @@ pub fn port_info<C: Client>(
     port: PortNum,
     client: &mut C,
 ) -> Result<Result<String, NoAnswer>, C::Error> {
-    let mut ask = |attribute, port| {
+    let mut ask = |attribute, port: PortNum| {
         Ok(client
-            .request(&Query::Smp(smp::Query { attribute, port }))?
+            .request(&Query::Smp(smp::Query {
+                attribute,
+                modifier: port.0.into(),
+            }))?
             .answer
             .map(|(_, data)| data))
     };

@@ -234,9 +234,54 @@ fn pair(folder: &Path) {
                   0x0001 001 : (Channel Adapter portguid 0x0000000000000001: 'n1')\n\
                   0x0002 002 : (Channel Adapter portguid 0x0000000000000002: 'n2')\n";
     fs::write(folder.join("routes.txt"), routes).unwrap();
+    // The table as it was before, as at the time of the job, and as it was later.
+    let table = |ts: u64, ports: [u8; 3]| {
+        let line = serde_json::json!({
+            "type": "routes", "ts": ts * 1_000_000_000, "slot": ts, "sampler": "s", "guid": format!("{:#018x}", 9),
+            "lid": 9, "node": "leaf", "table": "linear", "top": 2, "first_lid": 0, "ports": ports,
+        });
+        format!("{line}\n")
+    };
+    let tables = [
+        table(START - 1800, [255, 2, 1]),
+        table(START - 60, [255, 1, 2]),
+        table(START + 600, [255, 2, 1]),
+    ];
+    fs::write(folder.join("routes.jsonl"), tables.concat()).unwrap();
 }
 
 const START: u64 = 1_795_262_400;
+
+#[test]
+fn routes_of_the_time_of_a_job_are_read_from_lines_and_from_an_archive() {
+    let folder = tempfile::tempdir().unwrap();
+    pair(folder.path());
+    let packed = view(folder.path(), &["pack", "routes.jsonl", "-o", "archive"]);
+    { packed }.assert().success();
+    let range = [START.to_string(), (START + 10).to_string()];
+    let with = |routes: &str| {
+        let args = ["job", "lines.jsonl", "--nodes", "n[1-2]", "--matrix"];
+        let times = ["--from", &range[0], "--to", &range[1]];
+        let rest = ["--routes", routes, "--format", "json"];
+        rows(&mut view(
+            folder.path(),
+            &[&args[..], &times, &rest].concat(),
+        ))
+    };
+    let of_file = with("routes.txt");
+    assert_eq!(of_file.len(), 1, "{of_file:?}");
+    assert_eq!(with("routes.jsonl"), of_file);
+    assert_eq!(with("archive"), of_file);
+    let args = ["job", "lines.jsonl", "--nodes", "n1", "--routes"];
+    let failed = view(folder.path(), &[&args[..], &["lines.jsonl"]].concat())
+        .assert()
+        .code(1);
+    let text = String::from_utf8_lossy(&failed.get_output().stderr).into_owned();
+    assert!(
+        text.contains("records of a sweep with `[routes]`"),
+        "{text}"
+    );
+}
 
 #[test]
 fn matrix_of_a_single_pair_is_exact() {

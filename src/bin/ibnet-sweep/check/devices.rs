@@ -9,7 +9,7 @@ use ibnet::mad::smp::{self, NodeInfo};
 use ibnet::mad::transport::{Transport, TransportError};
 use ibnet::sweep::driver::DeviceClient;
 use ibnet::sweep::query::{Client, NoAnswer};
-use ibnet_record::types::{Guid, Lid, PortNum};
+use ibnet_record::types::{Guid, Lid};
 
 use super::report::{Report, Verdict};
 use crate::failure::Failure;
@@ -173,7 +173,7 @@ fn query<T: Transport>(
     let subnet = |attribute| {
         Query::Smp(smp::Query {
             attribute,
-            port: PortNum(0),
+            modifier: 0,
         })
     };
     let info = client
@@ -186,7 +186,7 @@ fn query<T: Transport>(
     {
         let query = Query::Smp(smp::Query {
             attribute: smp::PORT_INFO,
-            port: info.base_port(),
+            modifier: info.base_port().0.into(),
         });
         if let Ok((_, data)) = client.request(&query)?.answer
             && let lid = smp::base_lid(&data)

@@ -30,6 +30,7 @@ mod hca;
 mod outputs;
 mod physical;
 pub(super) mod report;
+mod routes;
 
 /// Check configuration, outputs, HCA, subnet and assignments, and query each device once
 #[derive(Debug, clap::Args)]
@@ -119,6 +120,7 @@ pub(super) fn run(args: &Args) -> Result<u8, Failure> {
     let shares = work.map(|work| work.shares(&config)).unwrap_or_default();
     clear::report(&mut report, &config, &shares)?;
     physical::report(&mut report, &config, &shares)?;
+    routes::report(&mut report, &config, &shares)?;
     if let Some(fabric) = fabric {
         report.line(Verdict::Ok, "HCA", "simulated: none is needed", None)?;
         for share in &shares {

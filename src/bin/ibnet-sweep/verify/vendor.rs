@@ -17,7 +17,7 @@ use ibnet::sweep::query::Client;
 use ibnet::time::Instant;
 use ibnet::verify::models::{self, Model};
 use ibnet::verify::vendor::{self, VendorDevice, VendorReport};
-use ibnet_record::types::{Lid, PortNum};
+use ibnet_record::types::Lid;
 
 use super::fabric::{self, Fabric};
 use crate::check::report::{Report, Verdict};
@@ -127,7 +127,7 @@ fn read<T: Transport>(
         client.turn_to(device.lid);
         let node_info = Query::Smp(smp::Query {
             attribute: smp::NODE_INFO,
-            port: PortNum(0),
+            modifier: 0,
         });
         let response = client.request(&node_info).map_err(Failure::TransportLost)?;
         let info = response.answer.ok().map(|(_, data)| NodeInfo::parse(&data));

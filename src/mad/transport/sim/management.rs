@@ -7,13 +7,16 @@ use ibnet_record::types::{LinkRate, NodeKind, PortNum};
 
 use super::SimFabric;
 use crate::mad::directed::{self, Route};
+use crate::mad::forwarding::{LINEAR_FORWARDING_TABLE, SL_TO_VL, SWITCH_INFO};
 use crate::mad::header::{Header, METHOD_GET, METHOD_GET_RESP, MadStatus};
 use crate::mad::inform::InformInfo;
 use crate::mad::pma::{Bits, data, data_mut};
 use crate::mad::sa::{self, PathRecord};
 use crate::mad::sm_info::{IS_SM, SM_INFO, SmInfo, SmState};
 use crate::mad::smp::{self, NodeInfo, PortInfo};
-use crate::mad::vendor::subnet::{EXTENDED_PORT_INFO, ExtendedPortInfo};
+use crate::mad::vendor::subnet::{
+    ADAPTIVE_ROUTING_INFO, AdaptiveRouting, EXTENDED_PORT_INFO, ExtendedPortInfo,
+};
 use crate::mad::{MAD_LEN, Mad, vendor};
 use crate::topology::DeviceId;
 
@@ -49,6 +52,7 @@ pub(super) fn manage(
     }
     .emit(&mut reply);
     let data = data_mut(&mut reply);
+    let is_switch = device.kind == NodeKind::Switch;
     match header.attribute {
         smp::NODE_INFO => NodeInfo {
             local_port: received_by,
@@ -92,6 +96,14 @@ pub(super) fn manage(
             .emit(data),
             None => status = MadStatus::INVALID_VALUE,
         },
+        SWITCH_INFO if is_switch => fabric.switch_info().emit(data),
+        LINEAR_FORWARDING_TABLE if is_switch => fabric.emit_block(id, header.modifier, data),
+        SL_TO_VL if is_switch => {
+            if !fabric.emit_sl_to_vl(id, header.modifier, data) {
+                status = MadStatus::INVALID_VALUE;
+            }
+        }
+        ADAPTIVE_ROUTING_INFO if is_switch => AdaptiveRouting::default().emit(data),
         SM_INFO => match fabric.managers.get(&id) {
             Some(info) => info.emit(data),
             None => status = MadStatus::UNSUPPORTED_ATTRIBUTE,

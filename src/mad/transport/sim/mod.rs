@@ -8,7 +8,8 @@
 //! - Simulated [`traffic`] uses the links. One end of a link receives the data that the other end
 //!   transmits.
 //! - Devices answer NodeInfo, NodeDescription and PortInfo, also by directed routes, and a subnet
-//!   manager answers path queries.
+//!   manager answers path queries. Switches answer SwitchInfo, their linear forwarding tables, which
+//!   lead along the paths of the traffic, and the mapping of SLs to VLs.
 //! - Firmware answers requests for registers of the physical layer after 2 to 20 ms, and one in a
 //!   hundred never.
 //! - Requests and devices can have faults: MADs are lost at random; devices are dead or slow, do
@@ -26,6 +27,7 @@ use ibnet_record::types::{Lid, NodeKind, PortNum};
 
 use self::agent::{Counters, Encoder};
 pub use self::client::{Client, SimTransport};
+use self::forwarding::Tables;
 use self::physical::Physical;
 use self::traffic::{LEVELS, Sent, Traffic};
 use crate::mad::Mad;
@@ -45,6 +47,7 @@ use crate::topology::{DeviceId, Fabric, Port};
 pub mod agent;
 mod client;
 pub mod faults;
+mod forwarding;
 mod management;
 pub mod physical;
 mod registers;
@@ -133,6 +136,7 @@ pub struct SimFabric {
     sender_down: bool,
     mads: u64,
     physical: Physical,
+    tables: Tables,
 }
 
 /// The agents of one device.
@@ -142,6 +146,8 @@ struct Agent {
     capabilities: Capabilities,
     tick: u8,
     service: Duration,
+    /// Service time for SMPs, if they do not wait for the other requests.
+    smp_service: Option<Duration>,
     busy_until: Instant,
     /// Number of requests that arrived.
     mads: u64,
@@ -189,6 +195,7 @@ impl SimFabric {
         };
         let managers = manager.map(|id| (id, info(id))).into_iter().collect();
         Self {
+            tables: Tables::new(&fabric),
             fabric,
             options,
             traffic,
@@ -255,6 +262,14 @@ impl SimFabric {
     /// Panics if the identifier belongs to another fabric.
     pub fn set_service(&mut self, id: DeviceId, service: Duration) {
         self.agents[id.0 as usize].service = service;
+    }
+
+    /// Sets how long a device needs to answer an SMP, which does not delay its other answers.
+    ///
+    /// # Panics
+    /// Panics if the identifier belongs to another fabric.
+    pub fn set_smp_service(&mut self, id: DeviceId, service: Duration) {
+        self.agents[id.0 as usize].smp_service = Some(service);
     }
 
     /// Returns the device of the master subnet manager, or `None` if no HCA has a LID.
@@ -449,8 +464,14 @@ impl SimFabric {
         if Header::parse(request).class == CLASS_VENDOR {
             return registers::answer(self, id, request, now + half);
         }
-        let served = agent.busy_until.max(now + half) + agent.service.mul_f64(jitter);
-        agent.busy_until = served;
+        let is_smp = Header::parse(request).class != CLASS_PERF_MGT;
+        let served = match agent.smp_service.filter(|_| is_smp) {
+            Some(service) => now + half + service,
+            None => {
+                agent.busy_until = agent.busy_until.max(now + half) + agent.service.mul_f64(jitter);
+                agent.busy_until
+            }
+        };
         self.clear(id, request, served);
         let reply = if self.manager == Some(id) {
             self.subscribe(request)
@@ -635,6 +656,7 @@ impl Agent {
             capabilities,
             tick,
             service,
+            smp_service: None,
             busy_until,
             mads: 0,
             dead,

@@ -23,6 +23,8 @@ use std::time::Duration;
 
 use ibnet_record::types::{NodeKind, PortNum};
 
+use super::forwarding::{self, spread};
+use crate::mad::forwarding::NO_ROUTE;
 use crate::time::Instant;
 use crate::topology::graph::UNREACHABLE;
 use crate::topology::{DeviceId, Fabric, Graph};
@@ -188,15 +190,6 @@ impl Traffic {
     /// them.
     pub fn forwarding_tables(fabric: &Fabric) -> String {
         let graph = Graph::new(fabric);
-        let mut routes = Routes {
-            fabric,
-            graph: &graph,
-            hops: BTreeMap::new(),
-        };
-        let hosts: Vec<_> = fabric
-            .iter()
-            .filter(|(_, device)| device.kind == NodeKind::Hca)
-            .collect();
         let mut text = String::new();
         for (id, switch) in fabric
             .iter()
@@ -206,12 +199,12 @@ impl Traffic {
                 "Unicast lids [0x0-0xbfff] of switch Lid {} guid {} (simulated):\n",
                 switch.lid.0, switch.guid
             ));
-            for (host, device) in &hosts {
-                if let Some((_, port)) = routes
-                    .path(id, *host)
-                    .and_then(|path| path.first().copied())
-                {
-                    let (lid, port, guid) = (device.lid.0, port.0, device.guid);
+            for (port, device) in forwarding::ports(fabric, &graph, id)
+                .into_iter()
+                .zip(fabric.devices())
+            {
+                if device.kind == NodeKind::Hca && port != NO_ROUTE {
+                    let (lid, guid) = (device.lid.0, device.guid);
                     text.push_str(&format!(
                         "{lid:#06x} {port:03} : (Channel Adapter portguid {guid}: '')\n"
                     ));
@@ -650,11 +643,7 @@ impl Routes<'_> {
                 .filter_map(|(port, peer)| Some((port.num, fabric.find(peer.guid, peer.port)?)))
                 .filter(|(_, id)| nearer(*id))
                 .collect();
-            // The choice depends on the destination and the switch, as in a forwarding table.
-            let spread = (u64::from(to.0).wrapping_mul(0x9e37_79b9_7f4a_7c15)
-                ^ u64::from(at.0).wrapping_mul(0xc2b2_ae3d_27d4_eb4f))
-                >> 32;
-            let (port, next) = *equal.get(spread as usize % equal.len().max(1))?;
+            let (port, next) = *equal.get(spread(at, to) as usize % equal.len().max(1))?;
             path.push((at, port));
             at = next;
         }

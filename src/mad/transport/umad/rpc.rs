@@ -191,7 +191,7 @@ impl LibibmadClient {
                     _ => return Err(io::ErrorKind::Unsupported.into()),
                 };
                 let port = self.smi.as_ref().map_or(port, |smi| smi.0.as_ptr());
-                let modifier = c_uint::from(query.port.0);
+                let modifier = query.modifier;
                 // SAFETY: the port is open. The buffer is longer than the 64 octets that libibmad
                 // writes. The destination outlives the call.
                 let reply = unsafe {

@@ -13,6 +13,7 @@ use crate::mad::sa::Gid;
 use crate::mad::smp::{self, NodeInfo};
 
 mod cadence;
+mod forwarding;
 mod identity;
 mod path_queries;
 mod peers;

@@ -204,6 +204,7 @@ fn sweep_with_faults(seed: u64, loss: f64, few: bool, path_sl: bool, window: usi
         path_sl,
         cadence,
         state_tables: !seed.is_multiple_of(3),
+        forwarding: seed.is_multiple_of(2),
         groups: Group::ALL[..if seed.is_multiple_of(2) { 4 } else { 20 }].into(),
         ..Config::default()
     };

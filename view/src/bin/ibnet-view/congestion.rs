@@ -34,9 +34,10 @@ pub(crate) struct Args {
     top: NonZeroUsize,
     #[command(flatten)]
     source: JobSource,
-    /// Forwarding tables: output of dump_fts, or ibdiagnet2.fdbs. With them, each root says whether
+    /// Forwarding tables: output of dump_fts, ibdiagnet2.fdbs, or lines (.jsonl) or an archive with
+    /// `routes` records, whose tables of that time are used. With them, each root says whether
     /// other ports lead to the same host, and how much they were used
-    #[arg(long, value_name = "FILE|-", conflicts_with = "truth")]
+    #[arg(long, value_name = "FILE|FOLDER|-", conflicts_with = "truth")]
     routes: Option<PathBuf>,
     /// Length of the intervals of the search with --truth
     #[arg(long, value_enum, default_value_t, requires = "truth")]
@@ -101,11 +102,19 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 /// Lists the regions.
 fn list(args: &Args, inputs: &Inputs, limits: Limits) -> Result<(), Failure> {
     let jobs = args.source.of_file()?;
-    let routes = args.routes.as_deref().map(job_runs::routes).transpose()?;
+    let routes = args
+        .routes
+        .as_deref()
+        .map(job_runs::RoutesOf::open)
+        .transpose()?;
     let empty = (Ports::with_bins(common::INTERVALS), Devices::default());
     let ((ports, devices), summary) = common::read(inputs, &empty)?;
     let ports = ports.finish();
-    let routes = routes.as_ref().map(|routes| (routes, &ports));
+    let routes = routes
+        .as_ref()
+        .map(|routes| routes.within(inputs))
+        .transpose()?;
+    let routes = routes.as_deref().map(|routes| (routes, &ports));
     let mut regions = Trees::find_regions(&ports, &devices, limits).regions(&jobs, routes);
     let (top, output) = (args.top.get(), args.output.as_deref());
     match args.format {

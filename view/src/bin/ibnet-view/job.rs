@@ -47,9 +47,10 @@ pub(crate) struct Args {
     all: bool,
     #[command(flatten)]
     source: JobSource,
-    /// Forwarding tables: output of dump_fts, or ibdiagnet2.fdbs. With them, the shares of the jobs
+    /// Forwarding tables: output of dump_fts, ibdiagnet2.fdbs, or lines (.jsonl) or an archive with
+    /// `routes` records, whose tables of that time are used. With them, the shares of the jobs
     /// on all links are estimated; without them, they are bounded on the links of leaf switches
-    #[arg(long, value_name = "FILE|-", conflicts_with_all = ["all", "groups"])]
+    #[arg(long, value_name = "FILE|FOLDER|-", conflicts_with_all = ["all", "groups"])]
     routes: Option<PathBuf>,
     /// Traffic between each pair of hosts: an estimate in bytes, with bounds
     #[arg(long, requires = "routes", conflicts_with_all = ["compare", "sources", "marks"])]
@@ -150,7 +151,11 @@ fn run_one(args: &Args) -> Result<(), Failure> {
     let zone = Zone::local();
     let inputs = args.recorded.inputs()?;
     common::refuse_input(&inputs, args.output.as_ref())?;
-    let routes = args.routes.as_deref().map(job_runs::routes).transpose()?;
+    let routes = args
+        .routes
+        .as_deref()
+        .map(job_runs::RoutesOf::open)
+        .transpose()?;
     let marks = args.marks.read()?;
     let evaluate = |run, others: Option<&[JobRun]>| {
         let marks = marks.as_deref();

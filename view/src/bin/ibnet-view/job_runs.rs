@@ -1,6 +1,7 @@
 //! Evaluates one run of a job: its traffic, the jobs on the same links, and what held it up.
 
-use std::path::Path;
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
 
 use ibnet::cli;
 use ibnet_analysis::devices::Devices;
@@ -33,12 +34,37 @@ pub(crate) struct Evaluated {
     pub(crate) summary: ReadSummary,
 }
 
-pub(crate) fn routes(path: &Path) -> Result<Routes, Failure> {
-    let text = cli::read(path, limits::NET_FILE)?;
-    Ok(Routes::parse(
-        &String::from_utf8_lossy(&text),
-        &cli::name_of(path),
-    )?)
+/// Forwarding tables of a file, or where to find those of a time.
+pub(crate) enum RoutesOf {
+    File(Routes),
+    /// Lines or an archive, with `routes` records.
+    Records(PathBuf),
+}
+
+impl RoutesOf {
+    pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
+        let name = cli::name_of(path);
+        if path.is_dir() || name.contains(".jsonl") {
+            return Ok(Self::Records(path.to_owned()));
+        }
+        let text = cli::read(path, limits::NET_FILE)?;
+        let routes = Routes::parse(&String::from_utf8_lossy(&text), &name)?;
+        Ok(Self::File(routes))
+    }
+
+    /// Returns the tables at the end of the time range.
+    pub(crate) fn within(&self, inputs: &Inputs) -> Result<Cow<'_, Routes>, Failure> {
+        let path = match self {
+            Self::File(routes) => return Ok(Cow::Borrowed(routes)),
+            Self::Records(path) => path,
+        };
+        let inputs = Routes::inputs(Inputs {
+            files: vec![path.clone()],
+            ..*inputs
+        });
+        let (routes, _) = common::read(&inputs, &Routes::default())?;
+        Ok(Cow::Owned(routes.not_empty(&cli::name_of(path))?))
+    }
 }
 
 /// Evaluates a run. `others` has the other jobs of that time, or `None` if they are unknown.
@@ -46,12 +72,14 @@ pub(crate) fn evaluate(
     inputs: &Inputs,
     run: JobRun,
     others: Option<&[JobRun]>,
-    routes: Option<&Routes>,
+    routes: Option<&RoutesOf>,
     steps: u16,
     marks: Option<&[Mark]>,
 ) -> Result<Evaluated, Failure> {
     let mut inputs = inputs.clone();
     selection::limit_to(&mut inputs, &run);
+    let routes = routes.map(|routes| routes.within(&inputs)).transpose()?;
+    let routes = routes.as_deref();
     let empty = (Ports::for_jobs(usize::from(steps)), Devices::default());
     let ((ports, devices), summary) = common::read(&inputs, &empty)?;
     let ports = ports.finish();
