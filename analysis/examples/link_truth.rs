@@ -5,7 +5,7 @@
 #[path = "../tests/links/mod.rs"]
 mod links;
 
-use ibnet::mad::transport::sim::physical::Change;
+use ibnet::mad::transport::sim::link_end::Change;
 use links::{Counts, leads};
 use rayon::prelude::*;
 

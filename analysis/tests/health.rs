@@ -2,7 +2,7 @@
 
 mod links;
 
-use ibnet::mad::transport::sim::physical::Change;
+use ibnet::mad::transport::sim::link_end::Change;
 use links::{Counts, leads};
 
 #[test]

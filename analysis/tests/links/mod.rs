@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use ibnet::mad::transport::sim::physical::{Change, LinkEnd};
+use ibnet::mad::transport::sim::link_end::{Change, LinkEnd};
 use ibnet::sweep::physical_record::values;
 use ibnet::time::Instant;
 use ibnet_analysis::health::pdr::{POLL_NS, Pdr, Sample};

@@ -21,10 +21,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use ibnet_record::registers::Page;
 use ibnet_record::types::{LinkRate, PortNum};
 
-use crate::mad::vendor::register::Image;
 use crate::time::Instant;
 use crate::topology::DeviceId;
 
@@ -115,7 +113,7 @@ pub(super) struct Cable {
     /// Whether the signal has four levels, as from HDR on.
     pub(super) has_four_levels: bool,
     /// How the cable differs from those of a fabric.
-    change: Change,
+    pub(super) change: Change,
 }
 
 /// How the links of a study differ from those of a fabric.
@@ -299,7 +297,7 @@ pub(super) const BITS_OF_LOST_BLOCK: u64 = 160;
 const LOST_BY_PLR: f64 = 1e-3;
 
 impl Receiver {
-    fn new(cable: &Cable) -> Self {
+    pub(super) fn new(cable: &Cable) -> Self {
         let mut receiver = Self {
             rng: fastrand::Rng::with_seed(cable.end),
             at: Instant::ZERO,
@@ -321,7 +319,7 @@ impl Receiver {
     }
 
     /// Counts up to an instant.
-    fn advance(&mut self, cable: &Cable, to: Instant) {
+    pub(super) fn advance(&mut self, cable: &Cable, to: Instant) {
         while self.at < to {
             let period = PERIOD.as_nanos() as u64;
             let end = Instant::from_nanos((self.at.as_nanos() / period + 1) * period).min(to);
@@ -380,56 +378,6 @@ fn poisson(rng: &mut fastrand::Rng, mean: f64) -> u64 {
         (product, count) = (product * rng.f64(), count + 1);
     }
     count
-}
-
-/// One end of a simulated link without its fabric, for studies of many links over many hours.
-#[derive(Clone, Debug)]
-pub struct LinkEnd {
-    pub(super) cable: Cable,
-    receiver: Receiver,
-}
-
-impl LinkEnd {
-    /// Creates the end of a link, given the GUID and the number of this port and of the other one.
-    /// Equal arguments give equal errors.
-    pub fn new(
-        seed: u64,
-        here: (u64, PortNum),
-        there: (u64, PortNum),
-        rate: &LinkRate,
-        change: Change,
-    ) -> Self {
-        let cable = Cable {
-            change,
-            ..Cable::new(seed, here, there, rate)
-        };
-        Self {
-            receiver: Receiver::new(&cable),
-            cable,
-        }
-    }
-
-    /// Returns whether one lane of the cable gets worse.
-    pub fn is_ageing(&self) -> bool {
-        self.cable.is_ageing()
-    }
-
-    /// Returns whether this end has a bad contact.
-    pub fn has_bad_contact(&self) -> bool {
-        self.cable.has_bad_contact()
-    }
-
-    /// Returns the number of blocks that the FEC could not correct.
-    pub const fn lost_blocks(&self) -> u64 {
-        self.receiver.blocks[2]
-    }
-
-    /// Counts up to a time, and returns the octets of a page about this port. Returns `None` if
-    /// the device does not have the page.
-    pub fn page(&mut self, page: Page, at: Instant) -> Option<Image> {
-        self.receiver.advance(&self.cable, at);
-        super::registers::of_port(page, &self.cable, &self.receiver, 0, at).ok()
-    }
 }
 
 /// The physical layer of all ports that were asked for it.
