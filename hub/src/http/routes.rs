@@ -21,7 +21,7 @@ use crate::state::Hub;
 
 /// Addresses of the API, without the prefix `/api/v1`.
 #[cfg(test)]
-pub(crate) const ADDRESSES: [&str; 22] = [
+pub(crate) const ADDRESSES: [&str; 23] = [
     "/alerts",
     "/alerts/mark",
     "/errors",
@@ -37,6 +37,7 @@ pub(crate) const ADDRESSES: [&str; 22] = [
     "/live",
     "/marks",
     "/port/{guid}/{number}",
+    "/port/{guid}/{number}/physical",
     "/ports",
     "/samplers",
     "/series",
@@ -69,6 +70,7 @@ pub(super) fn router_of(app: App) -> Router {
         .route("/live", get(live))
         .route("/marks", get(values::marks))
         .route("/port/{guid}/{number}", get(values::one_port))
+        .route("/port/{guid}/{number}/physical", get(values::physical))
         .route("/ports", get(lists::ports))
         .route("/samplers", get(lists::samplers))
         .route("/series", get(values::series))

@@ -12,6 +12,7 @@
 //! | [`memory`] | the records in memory behind those of an archive |
 //! | [`passes`] | the last passes over the records |
 //! | [`error`] | the errors of a query |
+//! | [`physical`] | the physical layer of a port |
 //! | [`port`] | the last record of a port |
 //! | [`ports`] | the newest values of ports that match a text |
 //! | [`managers`] | the subnet managers |
@@ -29,6 +30,7 @@ pub(crate) mod marks;
 pub(crate) mod memory;
 pub(crate) mod passes;
 pub(crate) mod phases;
+pub(crate) mod physical;
 pub(crate) mod port;
 pub(crate) mod ports;
 pub(crate) mod series;
