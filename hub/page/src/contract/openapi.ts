@@ -62,6 +62,7 @@ export interface Schemas {
   Alerts: Alerts;
   CounterValue: CounterValue;
   Error: Error;
+  ErrorRatio: ErrorRatio;
   ErrorRow: ErrorRow;
   Errors: Errors;
   Event: Event;
@@ -72,6 +73,8 @@ export interface Schemas {
   Links: Links;
   Manager: Manager;
   Managers: Managers;
+  Physical: Physical;
+  PhysicalPage: PhysicalPage;
   Port: Port;
   PortName: PortName;
   PortRates: PortRates;
@@ -206,6 +209,32 @@ export interface Error {
    * Reason, for people
    */
   error: string;
+}
+export interface ErrorRatio {
+  /**
+   * Before FEC, after it, or after PLR too
+   */
+  ratio: "raw" | "effective" | "symbol";
+  /**
+   * Ratio that the device computes, with one digit
+   */
+  of_device: number | null;
+  /**
+   * Wrong bits of the last 125 minutes of the series
+   */
+  errors: number;
+  /**
+   * Received bits in this time
+   */
+  bits: number;
+  /**
+   * errors / bits; null without bits
+   */
+  measured: number | null;
+  /**
+   * Time over which the bits were counted
+   */
+  seconds: number;
 }
 export interface ErrorRow {
   /**
@@ -555,6 +584,93 @@ export interface Managers {
    */
   master_changes: number;
   events: Event[];
+}
+export interface Physical {
+  /**
+   * Port GUID
+   */
+  guid: string;
+  port: number;
+  /**
+   * Null if the topology does not have the device
+   */
+  node: string | null;
+  /**
+   * Newest values of each page that was read; empty without any
+   */
+  pages: PhysicalPage[];
+  /**
+   * Why the link went down last, as text; null if it was not read
+   */
+  link_down: string | null;
+  /**
+   * Last event about registers that the device does not return; null without one
+   */
+  refusal: Event | null;
+  /**
+   * Bit error ratios; empty if bit errors were not read
+   */
+  ratios: ErrorRatio[];
+  /**
+   * Series of bit errors, oldest first; old points are longer, and cleared counters leave a gap
+   */
+  errors: {
+    from_ns: number[];
+    to_ns: number[];
+    /**
+     * Received bits
+     */
+    bits: number[];
+    /**
+     * Wrong bits before FEC
+     */
+    raw: number[];
+    /**
+     * Wrong bits after FEC
+     */
+    effective: number[];
+    /**
+     * Wrong bits after PLR too
+     */
+    symbol: number[];
+  };
+  /**
+   * Series of the module, oldest first
+   */
+  module: {
+    ts: number[];
+    /**
+     * Largest temperature
+     */
+    temperature_c: (number | null)[];
+    /**
+     * Smallest received light power of the lanes with light, in microwatts
+     */
+    rx_power_uw: (number | null)[];
+  };
+}
+export interface PhysicalPage {
+  /**
+   * Page of a register, as in docs/inside/registers.md
+   */
+  page: string;
+  sampler: string;
+  /**
+   * Time of the reading
+   */
+  ts: number;
+  /**
+   * Values by name, as in docs/records.md; an absent one was not answered
+   */
+  values: {
+    [k: string]: CounterValue | number | string;
+  };
+  /**
+   * Units of the values that have one
+   */
+  units: {
+    [k: string]: string;
+  };
 }
 /**
  * Made from the table of the fields of ports by `make generate`
