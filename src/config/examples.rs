@@ -62,6 +62,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("links.state", "true"),
     ("physical.enabled", "true"),
     ("physical.every", "\"1m\""),
+    ("physical.bit_errors_every", "\"30s\""),
     ("physical.modules_every", "\"5m\""),
     ("physical.sensors_every", "\"30s\""),
     ("physical.budget", "0.03"),
