@@ -98,7 +98,8 @@ fn physical() -> String {
     let bits = |received: u64, corrected: u64| {
         json!({"time_since_last_clear_ms": received / 1_000, "phy_received_bits": received, "phy_corrected_bits": corrected,
             "phy_effective_errors": 0, "phy_symbol_errors": 0, "phy_raw_errors_lane": [1, 2, u64::MAX, 4], "raw_ber_coef": 15,
-            "raw_ber_magnitude": 9})
+            "raw_ber_magnitude": 9, "local_reason_opcode": 23, "remote_reason_opcode": 0, "e2e_reason_opcode": 23, "down_blame": 1,
+            "down_intent": 2})
     };
     [
         line("phy", 60, Some(1), bits(6_000_000, 10)),
@@ -272,13 +273,15 @@ fn physical_layer_has_newest_values_ratios_and_series() {
     assert_eq!(answer["ratios"][0], raw);
     let pages = answer["pages"].as_array().expect("pages");
     let found: Vec<_> = pages.iter().map(|page| page["page"].as_str()).collect();
-    let expected = ["ber", "module", "sensor", "fan_limits"].map(Some);
+    let expected = ["ber", "link_down", "module", "sensor", "fan_limits"].map(Some);
     assert_eq!(found, expected);
     // A number that JavaScript cannot hold is a text.
     let lanes = json!([1, 2, u64::MAX.to_string(), 4]);
     assert_eq!(pages[0]["values"]["phy_raw_errors_lane"], lanes);
     assert_eq!(pages[0]["units"]["phy_received_bits"], "bits");
-    assert_eq!(pages[1]["units"]["rx_power_uw"], "uW");
+    assert_eq!(pages[2]["units"]["rx_power_uw"], "uW");
+    let reason = "reason 23 (cable unplugged), intended: no, blamed: this end";
+    assert_eq!(answer["link_down"], reason);
     assert_eq!(answer["module"]["temperature_c"], json!([48.5]));
     // A port that was never read has no pages.
     let (status, body) = get(&hub, "/port/0x0000000000000002/1/physical");

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use ibnet_analysis::ports::PortKey;
 use ibnet_record::physical::Value;
+use ibnet_record::registers::link_down::LinkDown;
 use ibnet_record::registers::{Page, ber};
 use ibnet_record::types::{Guid, PortNum};
 use serde::Serialize;
@@ -29,6 +30,8 @@ pub(crate) struct PhysicalAnswer {
     key: Key,
     /// The newest values of each page that was read. Those of a switch as a whole come last.
     pages: Vec<PageRow>,
+    /// Why the link went down last. Null if it was not read.
+    link_down: Option<String>,
     /// The last event about registers that the device does not return. Null without one.
     refusal: Option<EventRow>,
     ratios: Vec<RatioRow>,
@@ -133,6 +136,7 @@ pub(crate) fn find(hub: &Hub, key: PortKey) -> Result<PhysicalAnswer, ApiError> 
             node,
         },
         ratios: ratios(&pages, &port.errors),
+        link_down: link_down(&pages),
         pages,
         refusal,
         errors: ErrorColumns::of(&port),
@@ -171,6 +175,16 @@ impl PageRow {
     }
 }
 
+/// Returns why the link went down last, as text.
+fn link_down(pages: &[PageRow]) -> Option<String> {
+    let page = page_of(pages, Page::LinkDown)?;
+    LinkDown::of(|name| page.integer(name)).map(|down| down.to_string())
+}
+
+fn page_of(pages: &[PageRow], page: Page) -> Option<&PageRow> {
+    pages.iter().find(|found| found.page == page.as_str())
+}
+
 /// Returns the sum of the newest points within [`RATIO_S`], and their time in seconds.
 fn sum(series: &Series<Errors>) -> (Errors, u32) {
     let last = series.0.last().map_or(0, |point| point.to_s);
@@ -185,7 +199,7 @@ fn sum(series: &Series<Errors>) -> (Errors, u32) {
 
 fn ratios(pages: &[PageRow], series: &Series<Errors>) -> Vec<RatioRow> {
     let (sum, seconds) = sum(series);
-    let page = pages.iter().find(|page| page.page == Page::Ber.as_str());
+    let page = page_of(pages, Page::Ber);
     let row = |ratio: &'static str, errors: u64| {
         let part = |part: &str| page?.integer(&format!("{ratio}_ber_{part}"));
         let of_device = part("coef").zip(part("magnitude"));

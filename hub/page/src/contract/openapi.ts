@@ -4,6 +4,51 @@
  * A number, a text of digits if it is above 2^53, or a list of them
  */
 export type CounterValue = (number | string) | (number | string)[];
+/**
+ * A link, by the end with the worse verdict
+ */
+export type HealthLink = PortName & {
+  /**
+   * Place in the list, worst first
+   */
+  rank: number;
+  peer: PortName | null;
+  link: string;
+  verdict: "replace" | "clean" | "watch" | "good";
+  /**
+   * Rules that apply, as text
+   */
+  why: string[];
+  /**
+   * Why the link went down last; null if it was not read
+   */
+  link_down: string | null;
+  /**
+   * Time since which this end has its verdict
+   */
+  since_ns: number;
+  /**
+   * Minutes of readings, at most window_minutes
+   */
+  seen_minutes: number;
+  /**
+   * Minutes before which no verdict is worse than watch
+   */
+  window_minutes: number;
+  /**
+   * Serial number of the cable or the module; empty if it was not read
+   */
+  serial: string;
+  part: string;
+  vendor: string;
+  /**
+   * Temperature of the module
+   */
+  celsius: number | null;
+  raw: MeasuredRatio | null;
+  effective: MeasuredRatio | null;
+  symbol: MeasuredRatio | null;
+};
 export type Port = PortRecord & {
   gbps: number | null;
   role: "primary" | "secondary";
@@ -68,6 +113,9 @@ export interface Schemas {
   Event: Event;
   Events: Events;
   Health: Health;
+  HealthLinks: HealthLinks;
+  HealthLink: HealthLink;
+  MeasuredRatio: MeasuredRatio;
   Input: Input;
   Link: Link;
   Links: Links;
@@ -502,6 +550,32 @@ export interface Input {
    * Fault of the first malformed line
    */
   first_malformed: string | null;
+}
+export interface HealthLinks {
+  /**
+   * Number of links with readings
+   */
+  known: number;
+  /**
+   * Number of links of each verdict
+   */
+  counts: {
+    replace: number;
+    clean: number;
+    watch: number;
+    good: number;
+  };
+  rows: HealthLink[];
+}
+/**
+ * A bit error ratio with its 95 % interval
+ */
+export interface MeasuredRatio {
+  errors: number;
+  bits: number;
+  ratio: number;
+  lower: number;
+  upper: number;
 }
 export interface Link {
   from: PortName;

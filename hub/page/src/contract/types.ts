@@ -29,6 +29,8 @@ export type {
   Groups as GroupRows,
   GroupTarget,
   Health,
+  HealthLink,
+  HealthLinks,
   Job as JobRow,
   JobDetail,
   JobMatrix,

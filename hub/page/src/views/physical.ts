@@ -347,6 +347,11 @@ function shown(value: number | null, format: (value: number) => string = grouped
   return value === null ? "not read" : format(value);
 }
 
+/** Returns the index of the last value that is not 0, or -1. */
+function lastUsed(values: number[]): number {
+  return values.reduce((last, value, index) => (value > 0 ? index : last), -1);
+}
+
 /** Returns the lanes of the link: those with any value, and all between them. */
 function lanesOf(pages: Pages): Lane[] {
   const of = (page: string, name: string) => list(pages, page, name);
@@ -358,9 +363,7 @@ function lanesOf(pages: Pages): Lane[] {
   const received = of("module", "rx_power_uw");
   const sent = of("module", "tx_power_uw");
   const bias = of("module", "tx_bias_ua");
-  const used = [errors, coefficient, received, sent, bias].map((values) =>
-    values.findLastIndex((value) => value > 0),
-  );
+  const used = [errors, coefficient, received, sent, bias].map(lastUsed);
   // A link has 1, 2, 4 or 8 lanes.
   const lanes = [1, 2, 4, 8].find((width) => width > Math.max(...used)) ?? 8;
   if (Math.max(...used) < 0) return [];
@@ -379,7 +382,7 @@ function lanesOf(pages: Pages): Lane[] {
 
 function correctionFacts(pages: Pages): Facts {
   const histogram = list(pages, "fec_histogram", "hist");
-  const worst = histogram.findLastIndex((blocks) => blocks > 0);
+  const worst = lastUsed(histogram);
   const codes = number(pages, "plr", "plr_rcv_codes");
   const wrong = number(pages, "plr", "plr_rcv_code_err");
   const share = codes === null || wrong === null || codes === 0 ? null : wrong / codes;
