@@ -10,6 +10,7 @@
 //! | [`import`] | records from the stores of LDMS |
 //! | [`groups`] | groups of hosts, such as storage targets, and their traffic |
 //! | [`cell`] | a value that can be missing, and the rule for sums of such values |
+//! | [`health`] | the condition of links, by the physical layer; switches and modules |
 //! | [`heat`] | the values of heat maps |
 //! | [`rates`] | the rates of counters: which time they describe, and when they are unknown |
 //! | [`latency`] | distributions of round-trip times |
@@ -37,6 +38,7 @@ pub mod errors;
 #[cfg(test)]
 mod fixtures;
 pub mod groups;
+pub mod health;
 pub mod heat;
 pub mod host_metrics;
 pub mod hosts;

@@ -15,6 +15,13 @@ pub(super) struct Key {
     port: u16,
 }
 
+/// Fields of the records of the physical layer. A record about a whole switch has no port.
+#[derive(serde::Deserialize)]
+struct PhysicalHead {
+    guid: Guid,
+    port: Option<PortNum>,
+}
+
 impl Key {
     const NO_PORT: u16 = 256;
 
@@ -41,6 +48,14 @@ impl Key {
         }
     }
 
+    /// Returns the key of a record about a port, or about a whole device.
+    fn of_device_or_port(guid: Guid, port: Option<PortNum>, kind: Type) -> Self {
+        Self {
+            guid: guid.0,
+            port: port.map_or(Self::NO_PORT + kind as u16, |port| u16::from(port.0)),
+        }
+    }
+
     pub(super) fn of(line: &[u8], kind: Type) -> Result<Self, serde_json::Error> {
         match kind {
             Type::Port => {
@@ -54,18 +69,14 @@ impl Key {
                     ..
                 }) = Record::parse(line, kind)?
                 {
-                    return Ok(Self {
-                        guid: guid.0,
-                        port: port.map_or(Self::NO_PORT + kind as u16, |port| u16::from(port.0)),
-                    });
+                    return Ok(Self::of_device_or_port(guid, port, kind));
                 }
             }
-            Type::Start
-            | Type::Sweep
-            | Type::Histogram
-            | Type::Phy
-            | Type::Module
-            | Type::Sensors => {}
+            Type::Phy | Type::Module | Type::Sensors => {
+                let PhysicalHead { guid, port } = serde_json::from_slice(line)?;
+                return Ok(Self::of_device_or_port(guid, port, kind));
+            }
+            Type::Start | Type::Sweep | Type::Histogram => {}
         }
         Ok(Self {
             guid: 0,

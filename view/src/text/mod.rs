@@ -3,6 +3,7 @@
 pub mod compare;
 pub mod errors;
 pub mod groups;
+pub mod health;
 pub mod job;
 pub mod jobs;
 pub mod latency;

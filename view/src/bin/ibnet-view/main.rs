@@ -23,9 +23,11 @@ mod congestion;
 mod errors;
 mod format;
 mod groups;
+mod health;
 mod heatmap;
 mod host_metrics;
 mod import;
+mod inventory;
 mod job;
 mod job_runs;
 mod job_source;
@@ -54,6 +56,8 @@ enum Command {
     Heatmap(heatmap::Args),
     Latency(latency::Args),
     Errors(errors::Args),
+    Health(health::Args),
+    Inventory(inventory::Args),
     Import(import::Args),
     Job(job::Args),
     Jobs(jobs::Args),
@@ -71,6 +75,8 @@ Examples:
   ibnet-view latency 'lines/*.jsonl' -o latency.svg
   ibnet-view sweeps 'lines/*.jsonl'                  durations and completeness of sweeps
   ibnet-view errors lines/*.jsonl --from -1h         errors of the last hour
+  ibnet-view health archive --from -3h               cables to clean or to replace
+  ibnet-view inventory archive --from -1h            modules and their serial numbers
   ibnet-view links lines/*.jsonl --by blocked        links with the longest waits
   ibnet-view links lines/*.jsonl --tree              congestion trees
   ibnet-view prevalence archive --by hour            hours in which ports wait
@@ -87,8 +93,8 @@ compressed by zstd, and the folders of `ibnet-view pack`. A pattern in quotes is
 `-` is standard input. Lines that are not records are skipped and counted. Every command
 has its own --help.
 
-Exit codes: 0 success; 1 wrong input; 2 wrong arguments; 3 `errors --check` found a
-fault.";
+Exit codes: 0 success; 1 wrong input; 2 wrong arguments; 3 `errors --check` or
+`health --check` found a fault.";
 
 /// Exit code for a malformed argument.
 const USAGE: u8 = 2;
@@ -173,6 +179,10 @@ fn main() -> ExitCode {
         Command::Errors(args) => {
             return errors::run(args).unwrap_or_else(|failure| failure.report());
         }
+        Command::Health(args) => {
+            return health::run(args).unwrap_or_else(|failure| failure.report());
+        }
+        Command::Inventory(args) => inventory::run(args),
         Command::Import(args) => import::run(args),
         Command::Job(args) => job::run(args),
         Command::Jobs(args) => jobs::run(args),

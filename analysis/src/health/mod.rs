@@ -1,0 +1,339 @@
+//! The condition of links: which cable, module or switch has a fault, and by which rule.
+//!
+//! | module | contents |
+//! |---|---|
+//! | `poisson` | the exact interval of a number of errors |
+//! | [`reading`] | the counters of one reading, and their differences |
+//! | [`verdict`] | the rules, and the state of one end of a link |
+//! | [`inventory`] | switches and modules with their serial numbers |
+//!
+//! The rules judge lower bounds of 95 % intervals, so a link with few readings is not blamed for
+//! chance. No value was compared with a real device.
+
+use std::collections::BTreeMap;
+
+use ibnet_record::physical::{ReadValues, Value};
+use serde::Serialize;
+
+use crate::input::Fold;
+use crate::ports::{PortKey, PortName};
+use crate::record::{Record, Type};
+use crate::rows::Row;
+
+pub mod inventory;
+mod poisson;
+pub mod reading;
+pub mod verdict;
+
+use self::inventory::{Inventory, Module, OPTICAL};
+use self::reading::{Counter, Reading};
+use self::verdict::{Applied, End, Limits, Ratio, Verdict, WINDOW_NS};
+
+/// Links of more than this length have the limits of long optical cables.
+const LONG_M: f64 = 100.0;
+
+/// The links of all records so far.
+#[derive(Clone, Debug, Default)]
+pub struct Health {
+    /// Where ports are, and their modules.
+    pub inventory: Inventory,
+    ends: BTreeMap<PortKey, EndRecords>,
+}
+
+/// The records of one end of a link.
+#[derive(Clone, Debug, Default)]
+struct EndRecords {
+    end: End,
+    /// The first and the last histogram of wrong symbols in a block, since the last reset.
+    histograms: Option<[Vec<u64>; 2]>,
+    /// The ratio of bit errors before FEC that the firmware computed.
+    firmware_raw: Option<f64>,
+}
+
+/// One end of a link in the JSON output.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct HealthRow {
+    /// The port, which receives the bits.
+    #[serde(flatten)]
+    pub port: PortName,
+    /// The port at the other end of the link, if it is known.
+    pub peer: Option<PortName>,
+    /// Width and speed of the link.
+    pub link: Box<str>,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// The rules that apply to this end, the most severe first.
+    pub rules: Vec<Applied>,
+    /// The rules as text.
+    pub why: Vec<String>,
+    /// Time since which this end has its verdict, in nanoseconds since 1970.
+    pub since_ns: u64,
+    /// Number of minutes of readings, at most `window_minutes`.
+    pub seen_minutes: u64,
+    /// Number of minutes before which no verdict is worse than `watch`.
+    pub window_minutes: u64,
+    /// Serial number of the cable or the module.
+    pub serial: Box<str>,
+    /// Part number of the cable or the module.
+    pub part: Box<str>,
+    /// Vendor of the cable or the module.
+    pub vendor: Box<str>,
+    /// Temperature of the module in degrees Celsius.
+    pub celsius: Option<f64>,
+    /// Length of the time that the ratios describe, in nanoseconds.
+    pub ratios_ns: u64,
+    /// Bit errors before error correction.
+    pub raw: Option<Ratio>,
+    /// The ratio `raw` as the firmware computed it, with one digit.
+    pub firmware_raw: Option<f64>,
+    /// Bit errors that error correction (FEC) left.
+    pub effective: Option<Ratio>,
+    /// Bit errors that retransmission (PLR) left too.
+    pub symbol: Option<Ratio>,
+    /// Ratio of bit errors of each lane before error correction.
+    pub lanes: Vec<f64>,
+    /// Blocks that the FEC could not correct.
+    pub lost_blocks: Option<u64>,
+    /// Share of the received bandwidth that PLR used for sending again.
+    pub plr_loss: Option<f64>,
+    /// This loss in Gb/s.
+    pub plr_loss_gbps: Option<f64>,
+    /// Number of times that the link went down without intention in the last 24 hours.
+    pub downs: usize,
+    /// Number of times that the ends trained the link again without a link down.
+    pub recoveries: Option<u64>,
+    /// FEC blocks by their number of wrong symbols, over all readings since the last reset.
+    pub histogram: Vec<u64>,
+    /// Slope of the histogram: powers of ten for each further wrong symbol. The closer to 0, the
+    /// sooner a block has more wrong symbols than the FEC corrects.
+    pub slope: Option<f64>,
+}
+
+impl Row for HealthRow {
+    const COLUMNS: &'static [&'static str] = &[
+        "guid",
+        "port",
+        "node",
+        "peer_guid",
+        "peer_port",
+        "peer_node",
+        "link",
+        "verdict",
+        "why",
+        "since_ns",
+        "seen_minutes",
+        "window_minutes",
+        "serial",
+        "part",
+        "vendor",
+        "celsius",
+        "ratios_ns",
+        "raw_errors",
+        "raw_bits",
+        "raw_ratio",
+        "raw_lower",
+        "raw_upper",
+        "firmware_raw",
+        "effective_errors",
+        "effective_ratio",
+        "effective_lower",
+        "effective_upper",
+        "symbol_errors",
+        "symbol_ratio",
+        "symbol_lower",
+        "symbol_upper",
+        "lanes",
+        "lost_blocks",
+        "plr_loss",
+        "plr_loss_gbps",
+        "downs",
+        "recoveries",
+        "histogram",
+        "slope",
+    ];
+}
+
+impl EndRecords {
+    fn add(&mut self, ts: u64, values: &ReadValues) {
+        if let Some(reading) = Reading::of(ts, values) {
+            self.end.add(reading);
+        }
+        if let Some(Value::Integers(now)) = values.get("hist") {
+            self.histograms = Some(match self.histograms.take() {
+                Some([first, last]) if last.iter().zip(now).all(|(last, now)| last <= now) => {
+                    [first, now.clone()]
+                }
+                _ => [now.clone(), now.clone()],
+            });
+        }
+        let code = |name: &str| match values.get(name) {
+            Some(Value::Integer(value)) => Some(*value),
+            _ => None,
+        };
+        if let (Some(coefficient), Some(magnitude)) =
+            (code("raw_ber_coef"), code("raw_ber_magnitude"))
+        {
+            // Devices report 15 and 255 if there were no errors.
+            let ratio = coefficient as f64 * 10.0_f64.powi(-(magnitude.min(400) as i32));
+            self.firmware_raw = Some(if magnitude == 255 { 0.0 } else { ratio });
+        }
+    }
+
+    fn histogram(&self) -> Vec<u64> {
+        let differences = |[first, last]: &[Vec<u64>; 2]| {
+            let pairs = last.iter().zip(first);
+            pairs.map(|(last, first)| last - first).collect()
+        };
+        self.histograms.as_ref().map_or_else(Vec::new, differences)
+    }
+}
+
+/// Returns the slope of the logarithm of a histogram, from one wrong symbol on: a line through the
+/// bins that are not empty, weighted by their counts. `None` with fewer than two of them.
+fn slope(histogram: &[u64]) -> Option<f64> {
+    let bins = histogram.iter().enumerate().skip(1);
+    let points: Vec<[f64; 3]> = bins
+        .filter(|(_, count)| **count > 0)
+        .map(|(bin, count)| [bin as f64, (*count as f64).log10(), *count as f64])
+        .collect();
+    let weight: f64 = points.iter().map(|[.., weight]| weight).sum();
+    let mean = |of: &dyn Fn(&[f64; 3]) -> f64| {
+        points.iter().map(|point| of(point) * point[2]).sum::<f64>() / weight
+    };
+    let [x, y] = [mean(&|point| point[0]), mean(&|point| point[1])];
+    let squares = mean(&|point| (point[0] - x).powi(2));
+    (squares > 0.0).then(|| mean(&|point| (point[0] - x) * (point[1] - y)) / squares)
+}
+
+impl Health {
+    /// Returns one row for each end of a link with readings: the worst verdict first, then the one
+    /// with the most bit errors.
+    pub fn rows(&self) -> Vec<HealthRow> {
+        let mut rows: Vec<HealthRow> = self
+            .ends
+            .iter()
+            .filter(|(_, records)| records.end.since_ns() > 0)
+            .map(|(key, records)| self.row(*key, records))
+            .collect();
+        let ratio = |ratio: Option<Ratio>| ratio.map_or(0.0, |ratio| ratio.ratio);
+        rows.sort_by(|a, b| {
+            let errors = |row: &HealthRow| [row.symbol, row.effective, row.raw].map(ratio);
+            b.verdict.cmp(&a.verdict).then_with(|| {
+                errors(b)
+                    .partial_cmp(&errors(a))
+                    .unwrap_or(std::cmp::Ordering::Equal)
+            })
+        });
+        rows
+    }
+
+    fn row(&self, key: PortKey, records: &EndRecords) -> HealthRow {
+        let (end, peer) = (&records.end, self.inventory.peer(key));
+        let other = peer.and_then(|peer| self.ends.get(&(peer.guid, peer.port)));
+        let place = self.inventory.places.get(&key).cloned().unwrap_or_default();
+        let module = self
+            .inventory
+            .modules
+            .get(&key)
+            .cloned()
+            .unwrap_or_default();
+        let window = end.window();
+        let increase = |counter| window.and_then(|window| window.increase(counter));
+        let (bits, length_ns) = (
+            increase(Counter::Bits),
+            window.map_or(0, |window| window.length_ns()),
+        );
+        let lanes = window.and_then(|window| window.lanes()).unwrap_or_default();
+        let of_lane = bits.unwrap_or(0) as f64 / lanes.len() as f64;
+        let codes = increase(Counter::Codes).filter(|codes| *codes > 0);
+        let plr_loss = increase(Counter::Retried)
+            .zip(codes)
+            .map(|(retried, codes)| retried as f64 / codes as f64);
+        let histogram = records.histogram();
+        HealthRow {
+            port: self.inventory.name(key),
+            peer: peer.cloned(),
+            link: place.link,
+            verdict: end.combined(other.map(|other| &other.end)),
+            rules: end.applied().to_vec(),
+            why: end.applied().iter().map(Applied::to_string).collect(),
+            since_ns: end.since_ns(),
+            seen_minutes: end.seen_ns() / (WINDOW_NS / 125),
+            window_minutes: 125,
+            serial: module.serial,
+            part: module.part,
+            vendor: module.vendor,
+            celsius: end.celsius(),
+            ratios_ns: length_ns,
+            raw: end.raw(),
+            firmware_raw: records.firmware_raw,
+            effective: end.effective(),
+            symbol: end.symbol(),
+            lanes: lanes
+                .iter()
+                .map(|errors| *errors as f64 / of_lane)
+                .filter(|ratio| ratio.is_finite())
+                .collect(),
+            lost_blocks: increase(Counter::LostBlocks),
+            plr_loss,
+            plr_loss_gbps: plr_loss
+                .zip(bits)
+                .map(|(loss, bits)| loss * bits as f64 / length_ns as f64),
+            downs: end.downs(),
+            recoveries: increase(Counter::Recoveries),
+            slope: slope(&histogram),
+            histogram,
+        }
+    }
+}
+
+/// Returns the limits for the medium of a link.
+fn limits(module: &Module) -> Limits {
+    let is_optical = matches!(module.cable_type, Some(inventory::ACTIVE | OPTICAL));
+    if is_optical && module.length_m.is_some_and(|length| length > LONG_M) {
+        Limits::STANDARD
+    } else {
+        Limits::LOW_LATENCY
+    }
+}
+
+impl Fold for Health {
+    fn uses(&self, kind: Type) -> bool {
+        kind == Type::Phy || self.inventory.uses(kind)
+    }
+
+    fn uses_counters(&self) -> bool {
+        false
+    }
+
+    fn fields(&self) -> Option<Vec<String>> {
+        self.inventory.fields()
+    }
+
+    fn takes_minutes(&self, length_ns: u64) -> bool {
+        self.inventory.takes_minutes(length_ns)
+    }
+
+    fn add(&mut self, record: &Record<'_>) {
+        self.inventory.add(record);
+        let Record::Physical(record) = record else {
+            return;
+        };
+        let Some(port) = record.head.port else { return };
+        let (key, ts) = ((record.head.guid, port), record.head.ts);
+        let records = self.ends.entry(key).or_default();
+        if record.kind() == Type::Phy {
+            records.add(ts, &record.values);
+        } else if let Some(module) = self.inventory.modules.get(&key) {
+            records.end.set_limits(limits(module));
+            if let Some(celsius) = module.celsius {
+                records.end.add_celsius(ts, celsius);
+            }
+        }
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.inventory.merge(other.inventory);
+        self.ends.extend(other.ends);
+    }
+}

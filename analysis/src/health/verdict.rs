@@ -1,0 +1,473 @@
+//! Judges one end of a link by a series of readings.
+//!
+//! The state of an end is small and incremental: a few readings of the last two hours, and the
+//! times of the last events. The same readings always give the same verdict.
+
+use std::collections::VecDeque;
+use std::fmt;
+
+use serde::Serialize;
+
+use super::poisson;
+use super::reading::{Counter, Reading, Window};
+
+const MINUTE_NS: u64 = 60_000_000_000;
+const DAY_NS: u64 = 24 * 60 * MINUTE_NS;
+
+/// Time for which bit errors are added up. NVIDIA judges bit error ratios of links that have been
+/// up for this time.
+pub const WINDOW_NS: u64 = 125 * MINUTE_NS;
+
+/// Min time between two readings that are kept. A window can be longer than [`WINDOW_NS`] by this.
+const SPACING_NS: u64 = WINDOW_NS / 5;
+
+/// A fault is over after this time without a rule.
+const CLEAN_NS: u64 = 126 * MINUTE_NS;
+
+/// Temperature of a module in degrees Celsius, and its increase between two readings.
+const MAX_CELSIUS: f64 = 70.0;
+const MAX_JUMP: f64 = 10.0;
+
+/// Max time between two readings whose temperatures are compared.
+const JUMP_NS: u64 = 15 * MINUTE_NS;
+
+/// Number of link downs, and number of bursts, in a day that are a fault.
+const MAX_A_DAY: usize = 2;
+
+/// A lane is worse if its bit error ratio is this many times that of the median of the others.
+const WORSE_LANE: f64 = 100.0;
+
+/// A burst is a reading with this many times the bit error ratio of the others.
+const BURST: f64 = 30.0;
+
+/// Verdict on a link.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// No rule applies.
+    #[default]
+    Good,
+    /// A rule applies, but there is no fault that a person can remove, or not enough was seen.
+    Watch,
+    /// Clean the connectors of this end and plug them in again.
+    Clean,
+    /// Replace the cable: both ends have a fault, or a fault came back.
+    Replace,
+}
+
+impl Verdict {
+    /// Returns the name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Good => "good",
+            Self::Watch => "watch",
+            Self::Clean => "clean",
+            Self::Replace => "replace",
+        }
+    }
+}
+
+/// A rule that a verdict follows from.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Rule {
+    /// Errors that PLR left are above the limit for errors, or that for warnings.
+    Symbol,
+    /// Errors that the FEC left are above one of these limits.
+    Effective,
+    /// The link went down in the last 24 hours.
+    LinkDown,
+    /// Short times with many bit errors in the last 24 hours, as of a bad contact.
+    Bursts,
+    /// One lane has many more bit errors than the others, as in a cable that ages.
+    Lane,
+    /// The module is too warm.
+    Hot,
+    /// The module became warmer at once.
+    Jump,
+}
+
+/// A rule that applies.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Applied {
+    /// The rule.
+    pub rule: Rule,
+    /// Whether it is a fault of this end, and not only a warning.
+    pub is_fault: bool,
+    /// What was measured: a lower bound of a ratio of bit errors, a number of events, a lower
+    /// bound of a factor, or degrees Celsius.
+    pub value: f64,
+    /// The limit that the value exceeds.
+    pub limit: f64,
+    /// Number of the lane, from 0.
+    pub lane: Option<usize>,
+}
+
+impl fmt::Display for Applied {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { value, limit, .. } = self;
+        match self.rule {
+            Rule::Symbol => write!(f, "symbol errors at least {value:.1e}, limit {limit:e}"),
+            Rule::Effective => write!(f, "errors after FEC at least {value:.1e}, limit {limit:e}"),
+            Rule::LinkDown => write!(f, "link down {value} times in 24 h"),
+            Rule::Bursts => write!(f, "{value} bursts of bit errors in 24 h"),
+            Rule::Lane => write!(
+                f,
+                "lane {}: at least {value:.0} times the bit errors of the others",
+                self.lane.unwrap_or(0)
+            ),
+            Rule::Hot => write!(f, "module {value:.0} C, limit {limit:.0} C"),
+            Rule::Jump => write!(f, "module {value:.0} C warmer at once"),
+        }
+    }
+}
+
+/// Limits of the ratios of bit errors for a kind of FEC and a medium: for a warning and for a
+/// fault (NVIDIA, InfiniBand Cluster Bring-up Procedure).
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Limits {
+    effective: [f64; 2],
+    symbol: [f64; 2],
+}
+
+impl Limits {
+    /// Low-latency FEC with PLR: copper cables, and optical ones up to 100 m.
+    pub const LOW_LATENCY: Self = Self {
+        effective: [5e-12, 1e-11],
+        symbol: [5e-15, 1e-14],
+    };
+
+    /// Standard FEC: optical cables of more than 100 m.
+    pub const STANDARD: Self = Self {
+        effective: [5e-15, 1e-14],
+        symbol: [5e-15, 1e-14],
+    };
+}
+
+impl Default for Limits {
+    /// The medium of a link without a `module` record is not known, so the limits are the higher
+    /// ones.
+    fn default() -> Self {
+        Self::LOW_LATENCY
+    }
+}
+
+/// Times of the last events of a kind, at most [`Recent::MAX`].
+#[derive(Clone, PartialEq, Debug, Default)]
+struct Recent(VecDeque<u64>);
+
+impl Recent {
+    const MAX: usize = 16;
+
+    fn add(&mut self, ts: u64, count: u64) {
+        for _ in 0..count.min(Self::MAX as u64) {
+            self.0.push_back(ts);
+        }
+        let surplus = self.0.len().saturating_sub(Self::MAX);
+        self.0.drain(..surplus);
+    }
+
+    /// Returns the number of events in the last 24 hours.
+    fn in_a_day(&self, now: u64) -> usize {
+        let from = now.saturating_sub(DAY_NS);
+        self.0.iter().filter(|ts| **ts >= from).count()
+    }
+}
+
+/// Errors among bits.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
+pub struct Ratio {
+    /// Number of wrong bits.
+    pub errors: u64,
+    /// Number of received bits.
+    pub bits: u64,
+    /// Errors divided by bits.
+    pub ratio: f64,
+    /// Lower end of the 95 % interval of the ratio.
+    pub lower: f64,
+    /// Upper end of the 95 % interval of the ratio.
+    pub upper: f64,
+}
+
+impl Ratio {
+    /// Computes a ratio and its interval. `events` is the number of independent events that caused
+    /// the errors: a block that cannot be corrected has many wrong bits at once. `None` without
+    /// received bits.
+    pub fn of(errors: u64, bits: u64, events: Option<u64>) -> Option<Self> {
+        let events = events.filter(|events| (1..=errors).contains(events));
+        let (count, size) = match events {
+            Some(events) => (events, errors as f64 / events as f64),
+            None => (errors, 1.0),
+        };
+        let [lower, upper] = poisson::interval(count).map(|mean| mean * size / bits as f64);
+        (bits > 0).then_some(Self {
+            errors,
+            bits,
+            ratio: errors as f64 / bits as f64,
+            lower,
+            upper,
+        })
+    }
+}
+
+/// The condition of one end of a link, from all readings so far.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct End {
+    /// Readings at least [`SPACING_NS`] apart, the newest last. The first one is the start of the
+    /// window.
+    marks: VecDeque<Reading>,
+    /// Time of the first reading since the counters were reset.
+    first_ts: u64,
+    /// Errors and bits of the readings without bursts.
+    calm: (u64, u64),
+    bursts: Recent,
+    downs: Recent,
+    /// Time and temperature of the last reading of the module.
+    celsius: Option<(u64, f64)>,
+    /// Time and size of the last jump of the temperature.
+    jump: Option<(u64, f64)>,
+    limits: Limits,
+    applied: Vec<Applied>,
+    verdict: Verdict,
+    since_ns: u64,
+    last_fault_ns: Option<u64>,
+    /// Whether a fault came back after it was over.
+    is_repeated: bool,
+}
+
+impl End {
+    /// Adds a reading. Readings come in the order of time.
+    pub fn add(&mut self, mut reading: Reading) {
+        if let Some(last) = self.marks.back() {
+            reading.fill_in(last);
+            if reading.is_reset(last) {
+                self.marks.clear();
+                self.calm = (0, 0);
+            } else {
+                self.count_events(&reading);
+            }
+        }
+        if self.marks.is_empty() {
+            self.first_ts = reading.ts;
+        }
+        let now = reading.ts;
+        let newest = self.marks.len().saturating_sub(1);
+        if newest > 0 && now < self.marks[newest - 1].ts + SPACING_NS {
+            self.marks.pop_back();
+        }
+        self.marks.push_back(reading);
+        while self.marks.len() > 2 && self.marks[1].ts + WINDOW_NS <= now {
+            self.marks.pop_front();
+        }
+        self.judge(now);
+    }
+
+    /// Adds the temperature of the module.
+    pub fn add_celsius(&mut self, ts: u64, celsius: f64) {
+        if let Some((before, earlier)) = self.celsius.replace((ts, celsius))
+            && celsius - earlier > MAX_JUMP
+            && ts <= before + JUMP_NS
+        {
+            self.jump = Some((ts, celsius - earlier));
+        }
+        self.judge(ts);
+    }
+
+    /// Sets the limits for the FEC and the medium of the link.
+    pub fn set_limits(&mut self, limits: Limits) {
+        self.limits = limits;
+    }
+
+    /// Counts link downs and bursts since the last reading.
+    fn count_events(&mut self, reading: &Reading) {
+        let Some(last) = self.marks.back() else {
+            return;
+        };
+        let step = Window::new(last, reading);
+        self.downs
+            .add(reading.ts, step.increase(Counter::Downs).unwrap_or(0));
+        let (errors, bits) = (
+            step.increase(Counter::Corrected),
+            step.increase(Counter::Bits),
+        );
+        let (Some(errors), Some(bits @ 1..)) = (errors, bits) else {
+            return;
+        };
+        let (calm_errors, calm_bits) = self.calm;
+        if is_above((errors, bits), (calm_errors, calm_bits), BURST) {
+            self.bursts.add(reading.ts, 1);
+        } else if is_above((calm_errors, calm_bits), (errors, bits), BURST) {
+            // The first readings were a burst.
+            self.bursts.add(last.ts, 1);
+            self.calm = (errors, bits);
+        } else {
+            // Older readings lose their weight.
+            let halve = calm_bits > 64 * bits;
+            let keep = |sum: u64| if halve { sum / 2 } else { sum };
+            self.calm = (keep(calm_errors) + errors, keep(calm_bits) + bits);
+        }
+    }
+
+    fn judge(&mut self, now: u64) {
+        self.applied = self.rules(now);
+        if self.applied.iter().any(|applied| applied.is_fault) {
+            let last = self.last_fault_ns.replace(now);
+            self.is_repeated |= last.is_some_and(|last| last + CLEAN_NS < now);
+        }
+        let verdict = self.combined(None);
+        if self.verdict != verdict || self.since_ns == 0 {
+            (self.verdict, self.since_ns) = (verdict, now);
+        }
+    }
+
+    /// Returns the rules that apply, the most severe first.
+    fn rules(&self, now: u64) -> Vec<Applied> {
+        let mut found = Vec::new();
+        let mut add = |rule, is_fault, value, limit, lane| {
+            found.push(Applied {
+                rule,
+                is_fault,
+                value,
+                limit,
+                lane,
+            });
+        };
+        let limits = [
+            (Rule::Symbol, self.symbol(), self.limits.symbol),
+            (Rule::Effective, self.effective(), self.limits.effective),
+        ];
+        for (rule, ratio, [warning, fault]) in limits {
+            let lower = ratio.map_or(0.0, |ratio| ratio.lower);
+            if lower > fault {
+                add(rule, true, lower, fault, None);
+            } else if lower > warning {
+                add(rule, false, lower, warning, None);
+            }
+        }
+        let downs = self.downs.in_a_day(now);
+        if downs > 0 {
+            add(Rule::LinkDown, downs >= MAX_A_DAY, downs as f64, 0.0, None);
+        }
+        let bursts = self.bursts.in_a_day(now);
+        if bursts >= MAX_A_DAY {
+            add(Rule::Bursts, true, bursts as f64, MAX_A_DAY as f64, None);
+        }
+        if let Some((lane, factor)) = self.worse_lane() {
+            add(Rule::Lane, false, factor, WORSE_LANE, Some(lane));
+        }
+        if let Some((_, celsius)) = self.celsius.filter(|(_, celsius)| *celsius > MAX_CELSIUS) {
+            add(Rule::Hot, false, celsius, MAX_CELSIUS, None);
+        }
+        if let Some((_, jump)) = self.jump.filter(|(ts, _)| now < ts + WINDOW_NS) {
+            add(Rule::Jump, false, jump, MAX_JUMP, None);
+        }
+        found
+    }
+
+    /// Returns the lane with more than [`WORSE_LANE`] times the bit errors of the median of the
+    /// others, and the lower bound of this factor.
+    fn worse_lane(&self) -> Option<(usize, f64)> {
+        let lanes = self.window()?.lanes()?;
+        let (worst, errors) = (0..).zip(&lanes).max_by_key(|(_, errors)| **errors)?;
+        let mut others: Vec<u64> = lanes.clone();
+        others.swap_remove(worst);
+        others.sort_unstable();
+        let median = *others.get(others.len() / 2)?;
+        // This is much faster than an interval, and nearly always enough.
+        if (*errors as f64) < WORSE_LANE * median as f64 {
+            return None;
+        }
+        let factor = poisson::interval(*errors)[0] / poisson::interval(median)[1];
+        (factor > WORSE_LANE).then_some((worst, factor))
+    }
+
+    /// Returns the time between the first and the last reading that are compared.
+    pub fn window(&self) -> Option<Window<'_>> {
+        let (first, last) = (self.marks.front()?, self.marks.back()?);
+        (first.ts < last.ts).then(|| Window::new(first, last))
+    }
+
+    /// Returns the ratio of bit errors before error correction in the window.
+    pub fn raw(&self) -> Option<Ratio> {
+        self.ratio(Counter::Corrected, None)
+    }
+
+    /// Returns the ratio of bit errors that the FEC left.
+    pub fn effective(&self) -> Option<Ratio> {
+        self.ratio(Counter::Effective, Some(Counter::LostBlocks))
+    }
+
+    /// Returns the ratio of bit errors that PLR left too.
+    pub fn symbol(&self) -> Option<Ratio> {
+        self.ratio(Counter::Symbols, Some(Counter::LostCodes))
+    }
+
+    fn ratio(&self, errors: Counter, events: Option<Counter>) -> Option<Ratio> {
+        let window = self.window()?;
+        let events = events.and_then(|events| window.increase(events));
+        Ratio::of(
+            window.increase(errors)?,
+            window.increase(Counter::Bits)?,
+            events,
+        )
+    }
+
+    /// Returns the time for which the readings are known, at most [`WINDOW_NS`].
+    pub fn seen_ns(&self) -> u64 {
+        let seen = |last: &Reading| (last.ts - self.first_ts).min(WINDOW_NS);
+        self.marks.back().map_or(0, seen)
+    }
+
+    /// Returns the rules that apply, the most severe first.
+    pub fn applied(&self) -> &[Applied] {
+        &self.applied
+    }
+
+    /// Returns the number of link downs in the last 24 hours.
+    pub fn downs(&self) -> usize {
+        self.marks
+            .back()
+            .map_or(0, |last| self.downs.in_a_day(last.ts))
+    }
+
+    /// Returns the time since which this end has its verdict, in nanoseconds since 1970.
+    pub const fn since_ns(&self) -> u64 {
+        self.since_ns
+    }
+
+    /// Returns the last temperature of the module in degrees Celsius.
+    pub fn celsius(&self) -> Option<f64> {
+        self.celsius.map(|(_, celsius)| celsius)
+    }
+
+    fn has_fault(&self) -> bool {
+        self.applied.iter().any(|applied| applied.is_fault)
+    }
+
+    /// Returns the verdict on this end, given the other end of the link if it is known.
+    pub fn combined(&self, peer: Option<&Self>) -> Verdict {
+        if self.applied.is_empty() {
+            Verdict::Good
+        } else if self.seen_ns() < WINDOW_NS || !self.has_fault() {
+            Verdict::Watch
+        } else if self.is_repeated || peer.is_some_and(Self::has_fault) {
+            Verdict::Replace
+        } else {
+            Verdict::Clean
+        }
+    }
+}
+
+/// Returns whether a ratio of errors is surely more than `factor` times another one: whether the
+/// 95 % intervals of both are that far from each other.
+fn is_above(
+    (errors, bits): (u64, u64),
+    (other_errors, other_bits): (u64, u64),
+    factor: f64,
+) -> bool {
+    let (own, other) = (bits as f64, factor / other_bits as f64);
+    if bits == 0 || other_bits == 0 || errors as f64 / own <= other_errors as f64 * other {
+        return false;
+    }
+    poisson::interval(errors)[0] / own > poisson::interval(other_errors)[1] * other
+}

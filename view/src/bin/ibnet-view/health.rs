@@ -1,0 +1,88 @@
+//! `ibnet-view health`: the condition of links, and which of them need a person.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use ibnet_analysis::error::AnalysisError;
+use ibnet_analysis::health::Health;
+use ibnet_analysis::health::verdict::Verdict;
+use ibnet_analysis::when::Zone;
+use ibnet_view::text;
+
+use crate::Failure;
+use crate::common::{self, Recorded};
+use crate::format::{self, Format};
+
+/// List links to clean, to replace or to watch, worst first: port, rule, serial number
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    recorded: Recorded,
+    /// Exit with code 3 if a link is listed
+    #[arg(long)]
+    check: bool,
+    /// Format of the result; json and csv have a row for each end of a link, also of good ones
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+    /// Write the result to a file instead of standard output
+    #[arg(short, long, value_name = "FILE|-")]
+    output: Option<PathBuf>,
+}
+
+/// Exit code of --check if a link is listed.
+const FOUND: u8 = 3;
+
+const EXAMPLES: &str = "\
+Needs the records `phy` and `module`: set `enabled = true` in [physical] of ibnet.toml.
+The verdicts were compared with a simulated fabric, and not with real devices.
+
+  good     no rule applies
+  watch    a rule applies, but no fault, or less than 125 minutes were seen
+  clean    one end has a fault: clean the connectors and plug them in again
+  replace  both ends have a fault, or a fault came back after 126 good minutes
+
+Faults: the lower end of the 95 % interval of the errors after FEC or after retransmission
+exceeds NVIDIA's limit for errors, two link downs in 24 hours, two bursts of bit errors in
+24 hours. Not faults: the limit for warnings is exceeded, one link down, one lane has 100
+times the bit errors of the others, a module has more than 70 C or became 10 C warmer.
+
+Examples:
+  ibnet-view health lines/*.jsonl
+  ibnet-view health archive --from -3h --check
+  ibnet-view health archive --from -3h --format json -o health.json";
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
+    let inputs = args.recorded.inputs()?;
+    common::refuse_input(&inputs, args.output.as_ref())?;
+    let (health, summary) = common::read(&inputs, &Health::default())?;
+    let rows = health.rows();
+    if rows.is_empty() {
+        return Err(nothing("phy").into());
+    }
+    match args.format {
+        Format::Document(document) => {
+            document.write(common::span(&summary)?, &rows, args.output.as_deref())?;
+        }
+        Format::Text => {
+            let report =
+                common::time_range(&summary)? + &text::health::report(&rows, &Zone::local());
+            format::write(report.as_bytes(), args.output.as_deref())?;
+        }
+    }
+    let is_listed = rows.iter().any(|row| row.verdict != Verdict::Good);
+    Ok(if args.check && is_listed {
+        ExitCode::from(FOUND)
+    } else {
+        ExitCode::SUCCESS
+    })
+}
+
+/// Returns the error for an input without the records of the physical layer.
+pub(crate) fn nothing(kind: &str) -> AnalysisError {
+    AnalysisError::Nothing {
+        what: format!("no `{kind}` record in the time range"),
+        help: "set `enabled = true` in [physical] of ibnet.toml, and check --from and --to"
+            .to_owned(),
+    }
+}
