@@ -465,7 +465,9 @@ const REASON = "reason 2 (high bit error ratio), intended: no, blamed: this end"
 function physical(index) {
   const { guid, port, node } = fabric.ports[index];
   const empty = { from_ns: [], to_ns: [], bits: [], raw: [], effective: [], symbol: [] };
-  const answer = { guid, port, node, pages: [], ratios: [], refusal: null, link_down: null };
+  const answer = { guid, port, node, pages: [], ratios: [], refusal: null };
+  answer.ratios_seconds = 0;
+  answer.health = null;
   answer.errors = empty;
   answer.module = { ts: [], temperature_c: [], rx_power_uw: [] };
   // Some ports were never read, and some devices refuse.
@@ -499,12 +501,10 @@ function physical(index) {
   answer.ratios = ["raw", "effective", "symbol"].map((ratio) => ({
     ratio,
     of_device: ratio === "raw" ? (ageing ? 4e-6 : 3e-10) : ageing ? 1e-12 : 1.5e-254,
-    errors: sum(ratio),
-    bits: sum("bits"),
-    measured: sum(ratio) / sum("bits"),
-    seconds: 124 * 60,
+    measured: interval(sum(ratio), sum("bits")),
   }));
-  answer.link_down = ageing ? REASON : "reason 0 (none), intended: unknown, blamed: unknown";
+  answer.ratios_seconds = 124 * 60;
+  answer.health = healthOf(index);
   const page = (name, age, values, units = {}) =>
     answer.pages.push({
       page: name,
@@ -558,45 +558,47 @@ function physical(index) {
   return answer;
 }
 
+const interval = (errors, bits) => ({
+  errors,
+  bits,
+  ratio: errors / bits,
+  lower: (0.9 * errors) / bits,
+  upper: (1.1 * errors + 3) / bits,
+});
+
+/** The verdict on one end of a link. */
+function healthOf(index) {
+  const row = fabric.ports[index];
+  const ageing = isAgeing(index);
+  return {
+    ...fabric.name(index),
+    rank: 0,
+    peer: fabric.name(row.peer),
+    link: row.link,
+    verdict: !ageing ? "good" : index % 2 === 0 ? "replace" : "watch",
+    why: ageing
+      ? [
+          "errors after FEC at least 2.1e-11, limit 1e-11",
+          "lane 2: at least 840 times the bit errors of the others",
+        ]
+      : [],
+    link_down: ageing ? REASON : null,
+    since_ns: (lastSlot() - 5000) * INTERVAL,
+    seen_minutes: index % 7 === 0 ? 48 : 125,
+    window_minutes: 125,
+    serial: serialOf(index),
+    part: "MCP7Y00-N002",
+    vendor: "Mellanox",
+    celsius: 49.5,
+    raw: interval(ageing ? 1.2e9 : 9e5, 3e15),
+    effective: interval(ageing ? 64000 : 0, 3e15),
+    symbol: interval(ageing ? 160 : 0, 3e15),
+  };
+}
+
 function healthLinks() {
-  const interval = (errors, bits) => ({
-    errors,
-    bits,
-    ratio: errors / bits,
-    lower: (0.9 * errors) / bits,
-    upper: (1.1 * errors) / bits,
-  });
-  const list = fabric.ports.flatMap((row, index) => {
-    if (!isLinked(index) || row.peer < index) return [];
-    const ageing = isAgeing(index);
-    const verdict = !ageing ? "good" : index % 2 === 0 ? "replace" : "watch";
-    return [
-      {
-        ...fabric.name(index),
-        rank: 0,
-        peer: fabric.name(row.peer),
-        link: row.link,
-        verdict,
-        why: ageing
-          ? [
-              "errors after FEC at least 2.1e-11, limit 1e-11",
-              "lane 2: at least 840 times the bit errors of the others",
-            ]
-          : [],
-        link_down: ageing ? REASON : null,
-        since_ns: (lastSlot() - 5000) * INTERVAL,
-        seen_minutes: index % 7 === 0 ? 48 : 125,
-        window_minutes: 125,
-        serial: serialOf(index),
-        part: "MCP7Y00-N002",
-        vendor: "Mellanox",
-        celsius: 49.5,
-        raw: interval(ageing ? 1.2e9 : 9e5, 3e15),
-        effective: interval(ageing ? 64000 : 0, 3e15),
-        symbol: interval(ageing ? 160 : 0, 3e15),
-      },
-    ];
-  });
+  const isFirst = (index) => isLinked(index) && fabric.ports[index].peer > index;
+  const list = fabric.ports.flatMap((_, index) => (isFirst(index) ? [healthOf(index)] : []));
   const order = ["replace", "watch", "good"];
   list.sort((x, y) => order.indexOf(x.verdict) - order.indexOf(y.verdict));
   list.forEach((row, index) => {

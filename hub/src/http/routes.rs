@@ -21,7 +21,7 @@ use crate::state::Hub;
 
 /// Addresses of the API, without the prefix `/api/v1`.
 #[cfg(test)]
-pub(crate) const ADDRESSES: [&str; 23] = [
+pub(crate) const ADDRESSES: [&str; 24] = [
     "/alerts",
     "/alerts/mark",
     "/errors",
@@ -34,6 +34,7 @@ pub(crate) const ADDRESSES: [&str; 23] = [
     "/job/{id}/matrix",
     "/jobs",
     "/links",
+    "/links/health",
     "/live",
     "/marks",
     "/port/{guid}/{number}",
@@ -67,6 +68,7 @@ pub(super) fn router_of(app: App) -> Router {
         .route("/job/{id}/matrix", get(jobs::matrix))
         .route("/jobs", get(jobs::list))
         .route("/links", get(lists::links))
+        .route("/links/health", get(lists::links_health))
         .route("/live", get(live))
         .route("/marks", get(values::marks))
         .route("/port/{guid}/{number}", get(values::one_port))

@@ -236,6 +236,7 @@ fn answers_have_the_described_form() {
         ),
         ("/timeline", String::new()),
         ("/links", range.to_owned()),
+        ("/links/health", String::new()),
         ("/trees", range.to_owned()),
         ("/errors", range.to_owned()),
         ("/events", String::new()),
@@ -269,8 +270,13 @@ fn physical_layer_has_newest_values_ratios_and_series() {
     let hub = filled();
     let (_, body) = get(&hub, "/port/0x0000000000000001/1/physical");
     let answer: Json = serde_json::from_slice(&body).expect("JSON");
-    let raw = json!({"ratio": "raw", "of_device": 1.5e-8, "errors": 40, "bits": 2e7, "measured": 2e-6, "seconds": 60});
-    assert_eq!(answer["ratios"][0], raw);
+    let raw = &answer["ratios"][0];
+    assert_eq!(
+        (&raw["of_device"], &answer["ratios_seconds"]),
+        (&json!(1.5e-8), &json!(60))
+    );
+    let measured = ["errors", "bits", "ratio"].map(|name| raw["measured"][name].clone());
+    assert_eq!(measured, [json!(40), json!(20_000_000), json!(2e-6)]);
     let pages = answer["pages"].as_array().expect("pages");
     let found: Vec<_> = pages.iter().map(|page| page["page"].as_str()).collect();
     let expected = ["ber", "link_down", "module", "sensor", "fan_limits"].map(Some);
@@ -281,7 +287,11 @@ fn physical_layer_has_newest_values_ratios_and_series() {
     assert_eq!(pages[0]["units"]["phy_received_bits"], "bits");
     assert_eq!(pages[2]["units"]["rx_power_uw"], "uW");
     let reason = "reason 23 (cable unplugged), intended: no, blamed: this end";
-    assert_eq!(answer["link_down"], reason);
+    let health = &answer["health"];
+    assert_eq!(
+        (&health["link_down"], &health["serial"]),
+        (&json!(reason), &json!("SN7"))
+    );
     assert_eq!(answer["module"]["temperature_c"], json!([48.5]));
     // A port that was never read has no pages.
     let (status, body) = get(&hub, "/port/0x0000000000000002/1/physical");

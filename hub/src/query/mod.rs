@@ -8,6 +8,7 @@
 //! | [`evaluated`] | links, congestion trees and errors |
 //! | [`congestion`] | congestion trees with their regions and jobs |
 //! | [`groups`] | groups of hosts with their traffic |
+//! | [`health`] | the links with their verdicts |
 //! | [`jobs`] | jobs with their traffic, links and neighbours |
 //! | [`memory`] | the records in memory behind those of an archive |
 //! | [`passes`] | the last passes over the records |
@@ -23,6 +24,7 @@ pub(crate) mod congestion;
 pub(crate) mod error;
 pub(crate) mod evaluated;
 pub(crate) mod groups;
+pub(crate) mod health;
 pub(crate) mod heat;
 pub(crate) mod jobs;
 pub(crate) mod managers;

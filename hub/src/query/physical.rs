@@ -3,22 +3,19 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use ibnet_analysis::health::verdict::{End, Ratio};
 use ibnet_analysis::ports::PortKey;
 use ibnet_record::physical::Value;
-use ibnet_record::registers::link_down::LinkDown;
 use ibnet_record::registers::{Page, ber};
 use ibnet_record::types::{Guid, PortNum};
 use serde::Serialize;
 
 use super::error::ApiError;
+use super::health::{self, HealthLink};
 use super::port::{CounterValue, no_port};
 use crate::events::{EventRow, Filter};
 use crate::state::Hub;
-use crate::store::physical::{Errors, Join, PageValues, Series, Subject};
-
-/// Time over which errors are added up, in seconds: the time for which NVIDIA's procedure waits
-/// before it judges a link.
-const RATIO_S: u32 = 125 * 60;
+use crate::store::physical::{PageValues, Subject};
 
 /// Names of the events about a device that returns no registers.
 const REFUSALS: [&str; 2] = ["physical_unsupported", "key_demanded"];
@@ -26,24 +23,21 @@ const REFUSALS: [&str; 2] = ["physical_unsupported", "key_demanded"];
 /// The physical layer of a port and of its device.
 #[derive(Debug, Serialize)]
 pub(crate) struct PhysicalAnswer {
-    #[serde(flatten)]
-    key: Key,
+    guid: Guid,
+    port: PortNum,
+    /// Null if the topology does not have the device.
+    node: Option<String>,
+    /// The verdict on this end of the link. Null if bit errors were not read.
+    health: Option<HealthLink>,
     /// The newest values of each page that was read. Those of a switch as a whole come last.
     pages: Vec<PageRow>,
-    /// Why the link went down last. Null if it was not read.
-    link_down: Option<String>,
     /// The last event about registers that the device does not return. Null without one.
     refusal: Option<EventRow>,
     ratios: Vec<RatioRow>,
+    /// Length of the time that the ratios describe, in seconds.
+    ratios_seconds: u64,
     errors: ErrorColumns,
     module: ModuleColumns,
-}
-
-#[derive(Debug, Serialize)]
-struct Key {
-    guid: Guid,
-    port: PortNum,
-    node: Option<String>,
 }
 
 /// The newest values of a page of a register.
@@ -75,13 +69,9 @@ struct RatioRow {
     ratio: &'static str,
     /// Ratio that the device computes, with one digit. Null if it was not read.
     of_device: Option<f64>,
-    /// Wrong bits and received bits in the time of the series, at most 125 minutes.
-    errors: u64,
-    bits: f64,
-    /// Wrong bits divided by received bits. Null without received bits.
-    measured: Option<f64>,
-    /// Time in seconds over which the bits were counted.
-    seconds: u32,
+    /// Ratio by the differences of counters in the time that the verdict judges. Null before the
+    /// second reading.
+    measured: Option<Ratio>,
 }
 
 /// Points of the series of bit errors.
@@ -125,18 +115,18 @@ pub(crate) fn find(hub: &Hub, key: PortKey) -> Result<PhysicalAnswer, ApiError> 
         limit: 1,
     };
     let refusal = state.events(&filter).pop();
+    let health = health::of_port(&state, key);
     drop(state);
     let (port, device) = (port.unwrap_or_default(), device.unwrap_or_default());
     let pages = port.pages().chain(device.pages());
     let pages: Vec<PageRow> = pages.map(PageRow::of).collect();
     Ok(PhysicalAnswer {
-        key: Key {
-            guid: key.0,
-            port: key.1,
-            node,
-        },
-        ratios: ratios(&pages, &port.errors),
-        link_down: link_down(&pages),
+        guid: key.0,
+        port: key.1,
+        node,
+        health,
+        ratios: ratios(&pages, &port.end),
+        ratios_seconds: port.end.window().map_or(0, |window| window.length_ns()) / 1_000_000_000,
         pages,
         refusal,
         errors: ErrorColumns::of(&port),
@@ -175,51 +165,24 @@ impl PageRow {
     }
 }
 
-/// Returns why the link went down last, as text.
-fn link_down(pages: &[PageRow]) -> Option<String> {
-    let page = page_of(pages, Page::LinkDown)?;
-    LinkDown::of(|name| page.integer(name)).map(|down| down.to_string())
-}
-
-fn page_of(pages: &[PageRow], page: Page) -> Option<&PageRow> {
-    pages.iter().find(|found| found.page == page.as_str())
-}
-
-/// Returns the sum of the newest points within [`RATIO_S`], and their time in seconds.
-fn sum(series: &Series<Errors>) -> (Errors, u32) {
-    let last = series.0.last().map_or(0, |point| point.to_s);
-    let recent = series
-        .0
-        .iter()
-        .filter(|point| point.from_s >= last.saturating_sub(RATIO_S));
-    recent.fold((Errors::default(), 0), |(errors, seconds), point| {
-        (errors.join(point.of), seconds + (point.to_s - point.from_s))
-    })
-}
-
-fn ratios(pages: &[PageRow], series: &Series<Errors>) -> Vec<RatioRow> {
-    let (sum, seconds) = sum(series);
-    let page = page_of(pages, Page::Ber);
-    let row = |ratio: &'static str, errors: u64| {
-        let part = |part: &str| page?.integer(&format!("{ratio}_ber_{part}"));
+/// Returns the ratios of a port whose bit errors were read.
+fn ratios(pages: &[PageRow], end: &End) -> Vec<RatioRow> {
+    let Some(page) = pages.iter().find(|page| page.page == Page::Ber.as_str()) else {
+        return Vec::new();
+    };
+    let row = |ratio, measured| {
+        let part = |part: &str| page.integer(&format!("{ratio}_ber_{part}"));
         let of_device = part("coef").zip(part("magnitude"));
-        let bits = sum.bits as f64;
         RatioRow {
             ratio,
             of_device: of_device.map(|(coefficient, magnitude)| ber(coefficient, magnitude)),
-            errors,
-            bits,
-            measured: (sum.bits > 0).then(|| errors as f64 / bits),
-            seconds,
+            measured,
         }
     };
-    if page.is_none() {
-        return Vec::new();
-    }
     vec![
-        row("raw", sum.raw),
-        row("effective", sum.effective),
-        row("symbol", sum.symbol),
+        row("raw", end.raw()),
+        row("effective", end.effective()),
+        row("symbol", end.symbol()),
     ]
 }
 

@@ -5,11 +5,17 @@
 //!    not answer or because they are read seldom. Their last values stay, with their own time.
 //! 2. **Bit errors are kept as differences.** They add up, so two neighbouring points of a series
 //!    become one that is as exact. No difference is taken over a counter that was cleared.
-//! 3. **Old points are long.** A point covers up to a share of its age, so a series of any length
+//! 3. **The state of the verdict is small.** Each end of a link has that of
+//!    [`ibnet_analysis::health`], which has a few readings only.
+//! 4. **Old points are long.** A point covers up to a share of its age, so a series of any length
 //!    has about a hundred points.
 
 use std::sync::{Arc, LazyLock};
 
+use ibnet_analysis::health::inventory::Module as Names;
+use ibnet_analysis::health::limits;
+use ibnet_analysis::health::reading::Reading as Counted;
+use ibnet_analysis::health::verdict::End;
 use ibnet_analysis::record::Physical as Record;
 use ibnet_record::physical::{self, Column, MAX_PAGES, PhysicalKind, ReadValues, Value};
 use ibnet_record::registers::Page;
@@ -36,6 +42,9 @@ const SECOND_NS: u64 = 1_000_000_000;
 /// Size in bytes of an entry of the map besides the subject.
 const ENTRY: usize = size_of::<(Key, usize)>() + 8;
 
+/// Max size in bytes of the readings and the events of an end of a link.
+const END: usize = 8 * size_of::<Counted>() + 512;
+
 /// The values that a record of each type can have.
 static COLUMNS: LazyLock<[Vec<Column>; PhysicalKind::ALL.len()]> =
     LazyLock::new(|| PhysicalKind::ALL.map(physical::columns));
@@ -58,6 +67,8 @@ pub(crate) struct Physical {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Subject {
     readings: Vec<Reading>,
+    /// State of the verdict on this end of the link.
+    pub(crate) end: End,
     counters: Option<Counters>,
     /// Bit errors.
     pub(crate) errors: Series<Errors>,
@@ -295,7 +306,14 @@ impl Subject {
             }
         };
         let before_ns = reading.read_ns;
+        let is_newest = reading.read_ns.iter().all(|read_ns| ts > *read_ns);
         reading.add(record, source);
+        if is_newest
+            && kind == PhysicalKind::Phy
+            && let Some(counted) = Counted::of(ts, &record.values)
+        {
+            self.end.add(counted);
+        }
         let is_newer = |page: Page| {
             let place = kind.pages().iter().position(|known| *known == page);
             place.is_some_and(|place| reading.read_ns[place] != before_ns[place])
@@ -312,6 +330,11 @@ impl Subject {
         if is_newer(Page::Module) {
             let to_s = seconds(ts);
             let from_s = self.module.0.last().map_or(to_s, |last| last.to_s);
+            let names = Names::of(&record.values);
+            self.end.set_limits(limits(&names));
+            if let Some(celsius) = names.celsius {
+                self.end.add_celsius(ts, celsius);
+            }
             let of = Module::of(&record.values);
             self.module.add(Point { from_s, to_s, of }, is_full);
         }
@@ -327,10 +350,22 @@ impl Subject {
         let packed = self.readings.iter().map(|reading| reading.packed.len());
         ENTRY
             + size_of::<Self>()
+            + END
             + self.readings.capacity() * size_of::<Reading>()
             + packed.sum::<usize>()
             + self.errors.octets()
             + self.module.octets()
+    }
+
+    /// Returns the newest values of a type of records by name.
+    pub(crate) fn named(&self, of: PhysicalKind) -> ReadValues {
+        let reading = self.readings.iter().find(|reading| reading.of == of);
+        let values = reading.map(Reading::values).unwrap_or_default();
+        columns(of)
+            .iter()
+            .zip(values)
+            .filter_map(|(column, value)| Some((column.name.to_owned(), value?)))
+            .collect()
     }
 
     /// Returns the newest values of all pages that were read.

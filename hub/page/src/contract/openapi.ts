@@ -9,7 +9,7 @@ export type CounterValue = (number | string) | (number | string)[];
  */
 export type HealthLink = PortName & {
   /**
-   * Place in the list, worst first
+   * Place in the list, worst first; 0 outside of a list
    */
   rank: number;
   peer: PortName | null;
@@ -20,7 +20,7 @@ export type HealthLink = PortName & {
    */
   why: string[];
   /**
-   * Why the link went down last; null if it was not read
+   * Why the link went down last; null if it was not read, or never did
    */
   link_down: string | null;
   /**
@@ -268,21 +268,19 @@ export interface ErrorRatio {
    */
   of_device: number | null;
   /**
-   * Wrong bits of the last 125 minutes of the series
+   * By differences of the counters, at most of 125 minutes; null before the second reading
    */
+  measured: MeasuredRatio | null;
+}
+/**
+ * A bit error ratio with its 95 % interval
+ */
+export interface MeasuredRatio {
   errors: number;
-  /**
-   * Received bits in this time
-   */
   bits: number;
-  /**
-   * errors / bits; null without bits
-   */
-  measured: number | null;
-  /**
-   * Time over which the bits were counted
-   */
-  seconds: number;
+  ratio: number;
+  lower: number;
+  upper: number;
 }
 export interface ErrorRow {
   /**
@@ -567,16 +565,6 @@ export interface HealthLinks {
   };
   rows: HealthLink[];
 }
-/**
- * A bit error ratio with its 95 % interval
- */
-export interface MeasuredRatio {
-  errors: number;
-  bits: number;
-  ratio: number;
-  lower: number;
-  upper: number;
-}
 export interface Link {
   from: PortName;
   to: PortName;
@@ -674,9 +662,9 @@ export interface Physical {
    */
   pages: PhysicalPage[];
   /**
-   * Why the link went down last, as text; null if it was not read
+   * Verdict on this end of the link; null if bit errors were not read
    */
-  link_down: string | null;
+  health: HealthLink | null;
   /**
    * Last event about registers that the device does not return; null without one
    */
@@ -685,6 +673,10 @@ export interface Physical {
    * Bit error ratios; empty if bit errors were not read
    */
   ratios: ErrorRatio[];
+  /**
+   * Time that the ratios describe
+   */
+  ratios_seconds: number;
   /**
    * Series of bit errors, oldest first; old points are longer, and cleared counters leave a gap
    */

@@ -200,8 +200,11 @@ export class Chart {
         {
           ...axis,
           size: 74 * zoom(),
+          splits: scale === "log" ? (_plot, _axis, least, most) => decades(least, most) : undefined,
+          // Each split of a logarithmic axis is a decade.
+          filter: (_plot, splits) => splits,
           values: (_plot, splits) =>
-            splits.map((value) => (value === 0 ? "0" : value === null ? "" : format(value))),
+            splits.map((value) => (value === 0 ? "0" : format(value).replace(".0e", "e"))),
           space: 28,
         },
       ],
@@ -237,6 +240,14 @@ function around(
   const [below, above] = [least ?? 1e-12, most ?? 1e-9].map(Math.log10);
   const first = Math.floor(below);
   return [10 ** first, 10 ** Math.max(Math.ceil(above), first + 1)];
+}
+
+/** Returns powers of ten within a range, about six at most. */
+function decades(least: number, most: number): number[] {
+  const [first, last] = [least, most].map((value) => Math.round(Math.log10(value)));
+  const step = Math.ceil((last - first) / 6);
+  const count = Math.floor((last - first) / step) + 1;
+  return Array.from({ length: count }, (_, index) => 10 ** (first + index * step));
 }
 
 /** Adds to each curve those after it, so that the first curve is the sum of all. */

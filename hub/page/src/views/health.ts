@@ -11,7 +11,7 @@ import { makeFilter, orderOf } from "../parts/filter";
 import { type Column, Table } from "../parts/table";
 import type { View } from "../parts/view";
 import { portColumn } from "./columns";
-import { verdictText } from "./verdict";
+import { isFault, verdictText } from "./verdict";
 
 /** Time between two requests in milliseconds. */
 const PERIOD = 10_000;
@@ -19,11 +19,6 @@ const PERIOD = 10_000;
 const MAX = 2000;
 
 const VERDICTS: readonly HealthLink["verdict"][] = ["replace", "clean", "watch", "good"];
-
-/** Returns whether a person has to do something about a link. */
-function isFault({ verdict }: HealthLink): boolean {
-  return verdict === "replace" || verdict === "clean";
-}
 
 function text(
   id: string,
@@ -68,12 +63,12 @@ export function makeHealth(app: App, _topology: Topology): View {
       hint: "The end that receives the bits with errors",
     },
     portColumn<HealthLink>(app, "peer", "Other end", ({ peer }) => peer),
-    text("why", "Rule", "What was measured", "minmax(190px, 2fr)", verdictText, 3),
+    text("why", "Rule", "What was measured", "minmax(220px, 3fr)", verdictText, 3),
     {
       id: "since",
       line: 2,
       title: "Since",
-      width: "132px",
+      width: "112px",
       value: ({ since_ns }) => since_ns,
       text: ({ since_ns }) => (since_ns === 0 ? "–" : dayTime(since_ns / 1e6)),
     },

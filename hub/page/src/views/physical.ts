@@ -10,6 +10,7 @@ import { Chart, type Curve } from "../parts/chart";
 import { h, setText } from "../parts/dom";
 import { type Column, Table } from "../parts/table";
 import { panel } from "./panel";
+import { isFault, verdictSentence } from "./verdict";
 
 /** Time between two requests: the samplers read bit errors each ten seconds at most. */
 const PERIOD = 5000;
@@ -47,9 +48,20 @@ const RATIO_COLUMNS: Column<ErrorRatio>[] = [
     line: 2,
     title: "Measured",
     hint: "Wrong bits divided by received bits, by differences of the counters",
-    width: "minmax(96px, 0.9fr)",
-    value: ({ measured }) => measured,
-    text: (row) => ratioText(row.measured, row.bits),
+    width: "minmax(96px, 0.8fr)",
+    value: ({ measured }) => measured?.ratio ?? null,
+    text: ({ measured }) => ratioText(measured),
+  },
+  {
+    id: "interval",
+    line: 2,
+    title: "95 % interval",
+    width: "minmax(120px, 0.9fr)",
+    value: ({ measured }) => measured?.lower ?? null,
+    text: ({ measured }) =>
+      measured === null
+        ? "–"
+        : `${significantRatio(measured.lower)} to ${significantRatio(measured.upper)}`,
   },
   {
     id: "errors",
@@ -57,10 +69,9 @@ const RATIO_COLUMNS: Column<ErrorRatio>[] = [
     title: "Wrong bits",
     hint: "Wrong bits in the time of the measurement",
     end: true,
-    width: "minmax(96px, 0.7fr)",
-    value: ({ errors }) => errors,
-    text: ({ errors, seconds }) =>
-      seconds === 0 ? "–" : `${grouped(errors)} in ${duration(seconds)}`,
+    width: "minmax(76px, 0.6fr)",
+    value: ({ measured }) => measured?.errors ?? null,
+    text: ({ measured }) => (measured === null ? "–" : grouped(measured.errors)),
   },
   {
     id: "device",
@@ -139,7 +150,8 @@ export class PhysicalSection {
   private readonly poll: Poll<PhysicalDetail>;
   private readonly note: HTMLElement;
   private readonly missing = h("p", { class: "empty", role: "status" });
-  private readonly verdict = h("p", { class: "physical-verdict", role: "status" });
+  /** The verdict, for the top of the page. */
+  readonly verdict = h("p", { class: "physical-verdict", role: "status" });
   private readonly ratios: Table<ErrorRatio>;
   private readonly lanes: Table<Lane>;
   private readonly charts: { ratio: Chart; temperature: Chart };
@@ -192,7 +204,6 @@ export class PhysicalSection {
     this.note = note;
     body.append(
       this.missing,
-      this.verdict,
       h("div", { class: "physical-tables" }, this.ratios.element, this.lanes.element),
       this.chartBox,
       this.cards,
@@ -243,7 +254,12 @@ export class PhysicalSection {
         : `Not supported: ${refusal.detail}.`;
     setText(this.missing, answer.pages.length === 0 ? reason : "");
     const newest = Math.max(0, ...answer.pages.map(({ ts }) => ts));
-    setText(this.note, newest === 0 ? "" : `last reading ${age(newest)}`);
+    const over =
+      answer.ratios_seconds === 0 ? "" : `; ratios of ${duration(answer.ratios_seconds)}`;
+    setText(this.note, newest === 0 ? "" : `last reading ${age(newest)}${over}`);
+    const { health } = answer;
+    setText(this.verdict, health === null ? "" : verdictSentence(health));
+    this.verdict.classList.toggle("alert-text", health !== null && isFault(health));
     this.ratios.setRows(answer.ratios);
     this.lanes.setRows(lanesOf(pages));
     this.cards.replaceChildren(
@@ -403,12 +419,12 @@ function correctionFacts(pages: Pages): Facts {
 }
 
 function downFacts(answer: PhysicalDetail, pages: Pages): Facts {
-  const reason = answer.link_down;
+  const reason = answer.health?.link_down ?? "none since the device started";
   const alarms = ["raw", "eff", "symbol"].map((name) =>
     number(pages, "link_down", `${name}_ber_alarms`),
   );
   return [
-    ["Reason", reason ?? "not read"],
+    ["Reason", reason],
     [
       "Alarms of bit errors",
       alarms.includes(null)

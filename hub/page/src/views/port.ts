@@ -180,6 +180,7 @@ class PortView implements View {
         ),
       ),
       this.faults,
+      this.physical.verdict,
       this.ends,
       h(
         "section",
