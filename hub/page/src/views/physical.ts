@@ -29,17 +29,18 @@ interface Lane {
 }
 
 const RATIO_NAMES: Record<ErrorRatio["ratio"], string> = {
-  raw: "Before error correction",
-  effective: "After error correction (FEC)",
-  symbol: "After retransmission (PLR)",
+  raw: "Before FEC",
+  effective: "After FEC",
+  symbol: "After PLR",
 };
 
 const RATIO_COLUMNS: Column<ErrorRatio>[] = [
   {
     id: "ratio",
     line: 1,
-    title: "Bit error ratio",
-    width: "minmax(170px, 1.4fr)",
+    title: "Bit errors",
+    hint: "Before error correction (FEC), after it, and after retransmission (PLR) too",
+    width: "minmax(78px, 0.8fr)",
     value: ({ ratio }) => Object.keys(RATIO_NAMES).indexOf(ratio),
     text: ({ ratio }) => RATIO_NAMES[ratio],
   },
@@ -48,7 +49,7 @@ const RATIO_COLUMNS: Column<ErrorRatio>[] = [
     line: 2,
     title: "Measured",
     hint: "Wrong bits divided by received bits, by differences of the counters",
-    width: "minmax(96px, 0.8fr)",
+    width: "minmax(84px, 0.8fr)",
     value: ({ measured }) => measured?.ratio ?? null,
     text: ({ measured }) => ratioText(measured),
   },
@@ -56,7 +57,7 @@ const RATIO_COLUMNS: Column<ErrorRatio>[] = [
     id: "interval",
     line: 2,
     title: "95 % interval",
-    width: "minmax(120px, 0.9fr)",
+    width: "minmax(132px, 1.2fr)",
     value: ({ measured }) => measured?.lower ?? null,
     text: ({ measured }) =>
       measured === null
@@ -69,7 +70,7 @@ const RATIO_COLUMNS: Column<ErrorRatio>[] = [
     title: "Wrong bits",
     hint: "Wrong bits in the time of the measurement",
     end: true,
-    width: "minmax(76px, 0.6fr)",
+    width: "minmax(86px, 0.8fr)",
     value: ({ measured }) => measured?.errors ?? null,
     text: ({ measured }) => (measured === null ? "–" : grouped(measured.errors)),
   },
@@ -79,7 +80,7 @@ const RATIO_COLUMNS: Column<ErrorRatio>[] = [
     title: "Of the device",
     hint: "The ratio that the firmware computes, with one digit",
     end: true,
-    width: "minmax(96px, 0.6fr)",
+    width: "minmax(82px, 0.7fr)",
     value: ({ of_device }) => of_device,
     text: ({ of_device }) =>
       of_device === null
@@ -141,7 +142,7 @@ function power(microwatts: number): string {
 }
 
 function celsius(value: number): string {
-  return `${value.toFixed(1).replace("-", "−")} °C`;
+  return `${value.toFixed(1).replace("-", "−")}\u00a0°C`;
 }
 
 /** The section of the view of a port. */
@@ -264,7 +265,12 @@ export class PhysicalSection {
     this.lanes.setRows(lanesOf(pages));
     this.cards.replaceChildren(
       ...[
-        card("Error correction", pages, ["fec", "plr", "fec_histogram"], correctionFacts),
+        card(
+          "Error correction (FEC, PLR)",
+          pages,
+          ["fec", "plr", "fec_histogram"],
+          correctionFacts,
+        ),
         card("Last link down", pages, ["link_down"], () => downFacts(answer, pages)),
         card("Module", pages, ["module"], moduleFacts),
         card("Switch", pages, ["sensor", "fans", "fan_limits", "device", "system"], switchFacts),
@@ -419,7 +425,7 @@ function correctionFacts(pages: Pages): Facts {
 }
 
 function downFacts(answer: PhysicalDetail, pages: Pages): Facts {
-  const reason = answer.health?.link_down ?? "none since the device started";
+  const reason = answer.health?.link_down?.replace(/^reason /, "") ?? "none reported";
   const alarms = ["raw", "eff", "symbol"].map((name) =>
     number(pages, "link_down", `${name}_ber_alarms`),
   );
