@@ -12,6 +12,7 @@ use ibnet_analysis::health::verdict::{Applied, End, Ratio, Verdict, WINDOW_NS};
 use ibnet_analysis::ports::{PortKey, PortName};
 use ibnet_record::physical::{PhysicalKind, Value};
 use ibnet_record::registers::link_down::LinkDown;
+use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use crate::live::topology::TopologyPort;
@@ -164,17 +165,14 @@ fn link_down(subject: &Subject) -> Option<String> {
 /// Returns all links, the worst one first.
 fn ranked(state: &State) -> Vec<Ranked<'_>> {
     let ends = state.store.physical.ports();
-    let ends = ends.filter_map(|(key, subject)| Ranked::of(state, key, subject));
-    let mut links: Vec<Ranked<'_>> = ends
-        .filter(|end| {
-            let peer = end.peer();
-            let other = peer.and_then(|peer| {
-                let subject = state.store.physical.get((peer.0, Some(peer.1)))?;
-                Ranked::of(state, peer, subject)
-            });
-            other.is_none_or(|other| end.order(&other).is_le())
-        })
+    let ends: FxHashMap<PortKey, Ranked<'_>> = ends
+        .filter_map(|(key, subject)| Some((key, Ranked::of(state, key, subject)?)))
         .collect();
+    let is_worse = |end: &&Ranked<'_>| {
+        let other = end.peer().and_then(|peer| ends.get(&peer));
+        other.is_none_or(|other| end.order(other).is_le())
+    };
+    let mut links: Vec<Ranked<'_>> = ends.values().filter(is_worse).copied().collect();
     links.sort_unstable_by(Ranked::order);
     links
 }

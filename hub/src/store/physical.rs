@@ -213,6 +213,11 @@ impl<T: Join + Copy> Series<T> {
         points.push(point);
     }
 
+    fn drop_before(&mut self, before_s: u32) {
+        let old = self.0.partition_point(|point| point.to_s < before_s);
+        self.0.drain(..old);
+    }
+
     fn octets(&self) -> usize {
         self.0.capacity() * size_of::<Point<T>>()
     }
@@ -276,8 +281,8 @@ impl Physical {
     pub(crate) fn drop_before(&mut self, before_ns: u64) {
         let before_s = seconds(before_ns);
         self.subjects.retain(|_, subject| {
-            subject.errors.0.retain(|point| point.to_s >= before_s);
-            subject.module.0.retain(|point| point.to_s >= before_s);
+            subject.errors.drop_before(before_s);
+            subject.module.drop_before(before_s);
             subject.newest_ns() >= before_ns
         });
         self.octets = self.subjects.values().map(|subject| subject.octets()).sum();

@@ -126,16 +126,18 @@ export function makeHealth(app: App, _topology: Topology): View {
       const { answer, error } = poll;
       if (answer === null) return setText(note, error);
       const wanted = app.option("q").trim().toLowerCase();
-      if (shown === answer && table.element.dataset.filter === wanted) return;
+      const state = `${wanted} ${app.isLive}`;
+      if (shown === answer && table.element.dataset.state === state) return;
       shown = answer;
-      table.element.dataset.filter = wanted;
+      table.element.dataset.state = state;
       table.setEmpty(
         answer.known === 0
           ? "No bit errors were read. Samplers read them with the table [physical] of their configuration."
           : "No link matches.",
       );
       table.setRows(answer.rows.filter((row) => wanted === "" || matches(row, wanted)));
-      setText(note, error || summary(answer));
+      const now = app.isLive ? "" : "; the newest, not of the selected time";
+      setText(note, error || `${summary(answer)}${now}`);
     },
     close() {
       table.close();
