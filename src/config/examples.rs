@@ -23,6 +23,7 @@ pub const SIMULATED: &[(&str, &str)] = &[
     ("simulated.loss", "0.01"),
     ("simulated.wide_counters", "\"switches\""),
     ("simulated.dead", "[\"node007\", \"leaf03\"]"),
+    ("simulated.links_down", "3"),
     ("simulated.smps_by_lid", "false"),
     ("simulated.seed", "1"),
 ];

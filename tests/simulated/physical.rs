@@ -157,11 +157,11 @@ fn records_have_the_times_and_the_modules_of_all_links() {
         }
         let of_port = &readings[here];
         assert!(of_port.len() >= 6, "{} records", of_port.len());
-        // Of two records, one has all registers.
+        // Of four records, one has all registers.
         let all = of_port
             .iter()
             .filter(|record| number(record, "rs_fec_corrected_blocks").is_some());
-        assert!((2..=4).contains(&all.count()), "{of_port:?}");
+        assert!((1..=2).contains(&all.count()), "{of_port:?}");
         for pair in of_port.windows(2) {
             let [before, after] = [pair[0], pair[1]];
             assert_eq!(after.head.dt_ns, Some(after.head.ts - before.head.ts));
@@ -225,8 +225,8 @@ fn reason_of_each_of_a_hundred_links_follows_within_two_seconds() {
             budget_ppm: 1000,
             ..PhysicalConfig::default()
         };
-        let lines = swept(sim, 140, config, |done, sim| {
-            if done == 120 {
+        let lines = swept(sim, 24, config, |done, sim| {
+            if done == 20 {
                 for end in &ends {
                     set_link(sim, *end, PortInfo::DOWN);
                     truth.insert(*end, sim.link_down_reason(end.0, end.1).expect("down"));
@@ -272,10 +272,10 @@ fn dead_end_gives_its_reason_when_it_is_back_and_flaps_are_counted() {
     let leaf = fabric.find(peer.guid, peer.port).expect("in the fabric");
     let ends = [(host, port.num), (leaf, peer.port)];
     let (host_guid, leaf_guid) = (device.guid, peer.guid);
-    let lines = swept(sim, 260, ample(), |done, sim| {
+    let lines = swept(sim, 100, ample(), |done, sim| {
         let is_down = match done {
-            200 | 220 | 240 => true,
-            205 | 225 | 245 => false,
+            60 | 72 | 84 => true,
+            65 | 77 | 89 => false,
             _ => return,
         };
         sim.set_dead(host, is_down);

@@ -21,6 +21,9 @@ use crate::sweep::port_record::{PortIdentity, PortRecord};
 use crate::sweep::stats::{self, Durations, MAD_OCTETS_ON_LINK, RoundTrips};
 use crate::time::Instant;
 
+/// Number of readings without which a value of the physical layer is old in the metrics.
+const OLD_AFTER: u32 = 3;
+
 /// Time for which the reasons of a link that went down are counted.
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -181,9 +184,14 @@ impl<T: Transport, C: Clock> Driver<T, C> {
             let values = record.values;
             if is_link_down {
                 self.report_link_down(slot, port, &values, at);
-            } else if let Some(cable) = Cable::of(&values) {
+                continue;
+            }
+            if let Some(cable) = Cable::of(&values) {
                 self.cables[port] = Some(cable);
             }
+            let every = self.settings.engine.physical.map(|of| of.interval(kind));
+            let old_at = self.wall.of(at) + nanos(every.unwrap_or_default() * OLD_AFTER);
+            self.newest[port].take(kind, &values, old_at);
         }
     }
 

@@ -52,6 +52,7 @@ use super::schedule::{Gap, Schedule, SlotStart, Verdict, nanos};
 use crate::mad::exchange::Local;
 use crate::mad::transport::{Transport, TransportError};
 use crate::output::{Batch, Outlet};
+use crate::sweep::physical_record::Newest;
 use crate::sweep::port_record::PortIdentity;
 use crate::time::Instant;
 
@@ -178,6 +179,8 @@ pub struct Driver<T, C = SystemClock> {
     links: Vec<LinkWatch>,
     /// Cable of each port, if its module was read.
     cables: Vec<Option<Cable>>,
+    /// Newest values of the physical layer of each port.
+    newest: Vec<Newest>,
     /// Times and reasons of the links that went down within an hour, by port.
     reasons: BTreeMap<usize, Vec<(Instant, u8)>>,
     /// Location of the sending port before the first slot.
@@ -271,6 +274,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
                 .collect(),
             links: vec![LinkWatch::new(); plan.ports.len()],
             cables: vec![None; plan.ports.len()],
+            newest: vec![Newest::default(); plan.ports.len()],
             reasons: BTreeMap::new(),
             first_location,
             latest_location,
