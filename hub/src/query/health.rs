@@ -12,7 +12,6 @@ use ibnet_analysis::health::verdict::{Applied, End, Ratio, Verdict, WINDOW_NS};
 use ibnet_analysis::ports::{PortKey, PortName};
 use ibnet_record::physical::{PhysicalKind, Value};
 use ibnet_record::registers::link_down::LinkDown;
-use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use crate::live::topology::TopologyPort;
@@ -165,7 +164,7 @@ fn link_down(subject: &Subject) -> Option<String> {
 /// Returns all links, the worst one first.
 fn ranked(state: &State) -> Vec<Ranked<'_>> {
     let ends = state.store.physical.ports();
-    let ends: FxHashMap<PortKey, Ranked<'_>> = ends
+    let ends: BTreeMap<PortKey, Ranked<'_>> = ends
         .filter_map(|(key, subject)| Some((key, Ranked::of(state, key, subject)?)))
         .collect();
     let is_worse = |end: &&Ranked<'_>| {

@@ -10,6 +10,7 @@
 //! 4. **Old points are long.** A point covers up to a share of its age, so a series of any length
 //!    has about a hundred points.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
 use ibnet_analysis::health::inventory::Module as Names;
@@ -20,7 +21,6 @@ use ibnet_analysis::record::Physical as Record;
 use ibnet_record::physical::{self, Column, MAX_PAGES, PhysicalKind, ReadValues, Value};
 use ibnet_record::registers::Page;
 use ibnet_record::types::{Guid, PortNum};
-use rustc_hash::FxHashMap;
 
 use crate::samplers::Source;
 
@@ -57,7 +57,7 @@ pub(crate) fn columns(of: PhysicalKind) -> &'static [Column] {
 /// Everything that is kept.
 #[derive(Debug)]
 pub(crate) struct Physical {
-    subjects: FxHashMap<Key, Box<Subject>>,
+    subjects: BTreeMap<Key, Box<Subject>>,
     /// Size of all subjects in bytes, and its max.
     octets: usize,
     max: usize,
@@ -227,7 +227,7 @@ impl Physical {
     /// Creates an empty store with a max size in bytes.
     pub(crate) fn new(max: usize) -> Self {
         Self {
-            subjects: FxHashMap::default(),
+            subjects: BTreeMap::new(),
             octets: 0,
             max,
         }
@@ -270,7 +270,7 @@ impl Physical {
         self.subjects.get(&key).map(|subject| &**subject)
     }
 
-    /// Returns all ports that have one, in no certain order.
+    /// Returns all ports in order.
     pub(crate) fn ports(&self) -> impl Iterator<Item = ((Guid, PortNum), &Subject)> {
         self.subjects
             .iter()
