@@ -33,6 +33,9 @@ const SHARE_OF_AGE: u32 = 12;
 /// Max number of points of a series.
 const MAX_POINTS: usize = 256;
 
+/// Number of points by which the memory of a series grows.
+const GROWTH: usize = 8;
+
 /// Max time by which a record may be newer than the newest slot of its sampler, in nanoseconds. A
 /// time that is further in the future would make all later records old.
 const MAX_AHEAD_NS: u64 = 60_000_000_000;
@@ -209,6 +212,9 @@ impl<T: Join + Copy> Series<T> {
         let is_full = is_full && points.len() == points.capacity();
         if !points.is_empty() && (is_full || points.len() >= MAX_POINTS) {
             points.remove(0);
+        }
+        if points.len() == points.capacity() {
+            points.reserve_exact(GROWTH);
         }
         points.push(point);
     }

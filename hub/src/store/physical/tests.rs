@@ -1,4 +1,5 @@
 use ibnet_analysis::record::{Record as Any, Type};
+use ibnet_record::schema::Kind;
 use serde_json::{Value as Json, json};
 
 use super::*;
@@ -264,6 +265,45 @@ fn memory_is_limited_and_known_ports_keep_their_newest_values() {
     assert_eq!(store.octets(), counted(&store));
     let newest = page(&store, Page::Ber, "phy_received_bits");
     assert_eq!(newest, Some((499, Value::Integer(499_000))));
+}
+
+/// All values of a record, each as long as in a record of a link that has been up for a month.
+fn every_value(of: PhysicalKind, minute: u64) -> Json {
+    let counted = 1_000_000_000 * minute;
+    let value = |column: &Column| match column.kind {
+        Kind::Text | Kind::Texts => json!("SERIAL-NUMBER-16"),
+        Kind::Integers => json!(vec![counted; usize::from(column.field.len)]),
+        Kind::Float => json!(48.515625),
+        _ if column.field.width > 32 => json!(1_000_000 * counted),
+        _ => json!(minute),
+    };
+    let values = columns(of).iter();
+    values
+        .map(|column| (column.name.to_owned(), value(column)))
+        .collect::<serde_json::Map<_, _>>()
+        .into()
+}
+
+#[test]
+fn port_with_a_day_of_all_readings_takes_few_octets() {
+    let mut store = Physical::new(usize::MAX);
+    for minute in 1..=24 * 60 {
+        let all = every_value(PhysicalKind::Phy, minute);
+        add(&mut store, minute, &all);
+        if minute % 5 == 0 {
+            let all = every_value(PhysicalKind::Module, minute);
+            add_at(&mut store, (Type::Module, 1, minute, minute), &all);
+        }
+    }
+    let points = points(&store).len();
+    eprintln!("MEASURED {} bytes with {points} points", store.octets());
+    assert!(
+        store.octets() < 16 << 10,
+        "{} bytes with {points} points",
+        store.octets()
+    );
+    let mut pages = store.get(KEY).expect("readings").pages();
+    assert!(pages.all(|page| !page.values.is_empty()));
 }
 
 #[test]
