@@ -84,7 +84,8 @@ pub struct PhysicalHead<Text> {
     /// Name of the device.
     #[serde(default)]
     pub node: Text,
-    /// Time since the previous record of this type and port, in nanoseconds. Null in the first one.
+    /// Time since the previous record of this type and port, in nanoseconds. Null in the first one,
+    /// and in one that has only the reason why a link went down.
     pub dt_ns: Option<u64>,
 }
 

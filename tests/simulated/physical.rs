@@ -74,7 +74,10 @@ fn swept(
                 |line| strict::parse(line).unwrap_or_else(|error| panic!("{error}: {line}"));
             records.extend(lines.text().lines().map(parsed));
             done += 1;
-            change(done, &mut sim.lock().unwrap());
+            change(
+                done,
+                &mut sim.lock().expect("no thread panicked with the lock"),
+            );
         })
         .expect("nothing is lost");
     records
@@ -179,14 +182,24 @@ fn records_have_the_times_and_the_modules_of_all_links() {
     );
 }
 
-/// Ten leaf switches with a link to each of ten spine switches.
-const HUNDRED_TRUNKS: synthetic::FatTree = synthetic::FatTree {
-    leaves: 10,
-    hosts: 4,
-    spines: 10,
-    trunk: 1,
-    radix: 24,
-};
+/// Ten leaf switches with a link to each of ten spine switches, and two with fifty to one spine
+/// switch.
+const HUNDRED_TRUNKS: [synthetic::FatTree; 2] = [
+    synthetic::FatTree {
+        leaves: 10,
+        hosts: 4,
+        spines: 10,
+        trunk: 1,
+        radix: 24,
+    },
+    synthetic::FatTree {
+        leaves: 2,
+        hosts: 4,
+        spines: 1,
+        trunk: 50,
+        radix: 108,
+    },
+];
 
 /// Both ends of all links between switches.
 fn trunks(fabric: &Fabric) -> Vec<(DeviceId, PortNum)> {
@@ -206,12 +219,13 @@ const MAX_DELAY_NS: u64 = 2_000_000_000;
 
 #[test]
 fn reason_of_each_of_a_hundred_links_follows_within_two_seconds() {
-    for loss in [0.0, 0.01] {
+    let [wide, narrow] = &HUNDRED_TRUNKS;
+    for (tree, loss) in [(wide, 0.0), (wide, 0.01), (narrow, 0.0), (narrow, 0.01)] {
         let options = Options {
             loss,
             ..Options::default()
         };
-        let sim = SimFabric::new(fabric(&HUNDRED_TRUNKS), options);
+        let sim = SimFabric::new(fabric(tree), options);
         let ends = trunks(sim.fabric());
         assert_eq!(ends.len(), 200);
         let guids: BTreeMap<Guid, DeviceId> = sim
