@@ -40,7 +40,7 @@ const RATIO_COLUMNS: Column<ErrorRatio>[] = [
     line: 1,
     title: "Bit errors",
     hint: "Before error correction (FEC), after it, and after retransmission (PLR) too",
-    width: "minmax(78px, 0.8fr)",
+    width: "minmax(72px, 0.6fr)",
     value: ({ ratio }) => Object.keys(RATIO_NAMES).indexOf(ratio),
     text: ({ ratio }) => RATIO_NAMES[ratio],
   },
@@ -49,15 +49,15 @@ const RATIO_COLUMNS: Column<ErrorRatio>[] = [
     line: 2,
     title: "Measured",
     hint: "Wrong bits divided by received bits, by differences of the counters",
-    width: "minmax(84px, 0.8fr)",
+    width: "minmax(68px, 0.6fr)",
     value: ({ measured }) => measured?.ratio ?? null,
     text: ({ measured }) => ratioText(measured),
   },
   {
     id: "interval",
-    line: 2,
+    line: 3,
     title: "95 % interval",
-    width: "minmax(132px, 1.2fr)",
+    width: "minmax(150px, 1.2fr)",
     value: ({ measured }) => measured?.lower ?? null,
     text: ({ measured }) =>
       measured === null
@@ -70,17 +70,17 @@ const RATIO_COLUMNS: Column<ErrorRatio>[] = [
     title: "Wrong bits",
     hint: "Wrong bits in the time of the measurement",
     end: true,
-    width: "minmax(86px, 0.8fr)",
+    width: "minmax(104px, 0.8fr)",
     value: ({ measured }) => measured?.errors ?? null,
     text: ({ measured }) => (measured === null ? "–" : grouped(measured.errors)),
   },
   {
     id: "device",
     line: 1,
-    title: "Of the device",
+    title: "Device",
     hint: "The ratio that the firmware computes, with one digit",
     end: true,
-    width: "minmax(82px, 0.7fr)",
+    width: "minmax(60px, 0.5fr)",
     value: ({ of_device }) => of_device,
     text: ({ of_device }) =>
       of_device === null
