@@ -296,7 +296,6 @@ fn port_with_a_day_of_all_readings_takes_few_octets() {
         }
     }
     let points = points(&store).len();
-    eprintln!("MEASURED {} bytes with {points} points", store.octets());
     assert!(
         store.octets() < 16 << 10,
         "{} bytes with {points} points",
