@@ -297,7 +297,7 @@ fn port_with_a_day_of_all_readings_takes_few_octets() {
     }
     let points = points(&store).len();
     assert!(
-        store.octets() < 16 << 10,
+        store.octets() < 12 << 10,
         "{} bytes with {points} points",
         store.octets()
     );
