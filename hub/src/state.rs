@@ -423,7 +423,13 @@ impl State {
                 Some(source) if source.is_apart => self.events.add_at(wall_ns, EventRow::of(event)),
                 _ => self.events.add(EventRow::of(event)),
             },
-            Record::Histogram(_) | Record::Physical(_) | Record::Routes(_) => {}
+            Record::Physical(record) => {
+                let source = self.samplers.source(&record.head.sampler);
+                if source.is_some_and(|source| !self.store.physical.add(record, &source)) {
+                    self.store.refuse();
+                }
+            }
+            Record::Histogram(_) | Record::Routes(_) => {}
         }
     }
 

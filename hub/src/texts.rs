@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use ibnet_analysis::record::Record;
+use ibnet_record::physical::Value;
 
 /// Max length of a string in bytes. Device names have at most 64.
 const LONGEST: usize = 1024;
@@ -54,7 +55,12 @@ pub(crate) fn cut(record: &mut Record<'_>) {
         ]
         .into_iter()
         .for_each(cut_text),
-        Record::Histogram(_) | Record::Physical(_) | Record::Routes(_) => {}
+        Record::Physical(record) => record.values.values_mut().for_each(|value| match value {
+            Value::Text(text) => text.truncate(short(text).len()),
+            Value::Integers(numbers) => numbers.truncate(LONGEST / size_of::<u64>()),
+            Value::Integer(_) | Value::Float(_) => {}
+        }),
+        Record::Histogram(_) | Record::Routes(_) => {}
     }
 }
 

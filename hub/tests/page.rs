@@ -78,7 +78,7 @@ mod with_browser {
     }
 
     #[test]
-    fn page_answers_ten_questions_within_two_clicks() {
+    fn page_answers_eleven_questions_within_two_clicks() {
         run("test/browser/questions.test.mjs", degraded);
     }
 }

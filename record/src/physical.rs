@@ -216,6 +216,17 @@ pub struct Column {
     pub field: &'static Field,
 }
 
+impl Column {
+    /// Returns the unit of the value. `None` for a text, a setting or a state.
+    pub fn unit(&self) -> Option<String> {
+        match (self.name, self.field.unit?) {
+            (TX_BIAS, _) => Some("uA".to_owned()),
+            (_, Unit::Setting | Unit::Text) => None,
+            (_, unit) => Some(unit.to_string()),
+        }
+    }
+}
+
 /// Returns the values of a record in the order of the line.
 pub fn columns(of: PhysicalKind) -> Vec<Column> {
     let mut columns: Vec<Column> = Vec::new();

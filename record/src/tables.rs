@@ -5,11 +5,10 @@
 //!
 //! `cargo run --no-default-features --example records` updates the documents.
 
-use super::physical::{self, PhysicalKind, TX_BIAS};
+use super::physical::{self, PhysicalKind};
 use super::port::PortField;
 use super::value::Kind;
 use super::{openapi, sql};
-use crate::attributes::Unit;
 use crate::{attributes, registers};
 
 /// The documents with such parts.
@@ -90,11 +89,8 @@ fn physical(of: PhysicalKind) -> String {
     let head = head
         .map(|(name, kind, unit, meaning)| format!("| `{name}` | {kind} | {unit}| {meaning} |\n"));
     let values = physical::columns(of).into_iter().map(|column| {
-        let unit = match (column.name, column.field.unit) {
-            (TX_BIAS, _) => "uA ".to_owned(),
-            (_, Some(Unit::Setting | Unit::Text) | None) => String::new(),
-            (_, Some(unit)) => format!("{unit} "),
-        };
+        let unit = column.unit();
+        let unit = unit.map_or_else(String::new, |unit| format!("{unit} "));
         let (name, page) = (column.name, column.page);
         format!(
             "| `{name}` | {} | {unit}| [`{page}`](inside/registers.md#{page}) |\n",

@@ -135,7 +135,8 @@ impl Row for InventoryRow {
 }
 
 impl Module {
-    fn of(values: &ReadValues) -> Self {
+    /// Takes the values of a `module` record.
+    pub fn of(values: &ReadValues) -> Self {
         Self {
             vendor: text(values, "vendor_name"),
             part: text(values, "vendor_pn"),

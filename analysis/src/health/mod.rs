@@ -432,7 +432,7 @@ impl Health {
 }
 
 /// Returns the limits for the medium of a link.
-fn limits(module: &Module) -> Limits {
+pub fn limits(module: &Module) -> Limits {
     let is_optical = matches!(module.cable_type, Some(inventory::ACTIVE | OPTICAL));
     if is_optical && module.length_m.is_some_and(|length| length > LONG_M) {
         Limits::STANDARD

@@ -454,6 +454,161 @@ function portDetail(index) {
   };
 }
 
+/** Ports whose bit errors the generated fabric has: those with a cable. */
+const isLinked = (index) => fabric.ports[index].peer !== null;
+/** Some links are ageing, by the port with the lower index. */
+const isAgeing = (index) => Math.min(index, fabric.ports[index].peer ?? index) % 13 === 3;
+const serialOf = (index) =>
+  `MT2401VS${String(Math.min(index, fabric.ports[index].peer)).padStart(5, "0")}`;
+const REASON = "reason 2 (high bit error ratio), intended: no, blamed: this end";
+
+function physical(index) {
+  const { guid, port, node } = fabric.ports[index];
+  const empty = { from_ns: [], to_ns: [], bits: [], raw: [], effective: [], symbol: [] };
+  const answer = { guid, port, node, pages: [], ratios: [], refusal: null };
+  answer.ratios_seconds = 0;
+  answer.health = null;
+  answer.errors = empty;
+  answer.module = { ts: [], temperature_c: [], rx_power_uw: [] };
+  // Some ports were never read, and some devices refuse.
+  if (!isLinked(index) || index % 17 === 5) return answer;
+  if (index % 17 === 6) {
+    const detail = "the device refuses register 0x5008";
+    return { ...answer, refusal: { ...events()[0], event: "physical_unsupported", detail } };
+  }
+  const ageing = isAgeing(index);
+  const lanes = (of) => Array.from({ length: 8 }, (_, lane) => (lane < 4 ? of(lane) : 0));
+  const now = lastSlot();
+  for (let minute = 125; minute > 0; minute--) {
+    // The counters were cleared once.
+    if (minute === 60) continue;
+    const bits = 2.55e13;
+    const noise = 0.7 + 0.6 * noiseOf(index + minute);
+    const raw = Math.round(bits * (ageing ? 4e-6 / (1 + minute / 20) : 3e-10) * noise);
+    empty.from_ns.push((now - 60 * minute) * INTERVAL);
+    empty.to_ns.push((now - 60 * (minute - 1)) * INTERVAL);
+    empty.bits.push(bits);
+    empty.raw.push(raw);
+    empty.effective.push(ageing ? Math.round(raw / 3e4) : 0);
+    empty.symbol.push(ageing && minute % 20 === 0 ? 160 : 0);
+    if (minute % 5 === 0) {
+      answer.module.ts.push((now - 60 * minute) * INTERVAL);
+      answer.module.temperature_c.push(48 + 3 * noiseOf(minute));
+      answer.module.rx_power_uw.push(ageing ? 310 : 850);
+    }
+  }
+  const sum = (name) => empty[name].reduce((all, value) => all + value, 0);
+  answer.ratios = ["raw", "effective", "symbol"].map((ratio) => ({
+    ratio,
+    of_device: ratio === "raw" ? (ageing ? 4e-6 : 3e-10) : ageing ? 1e-12 : 1.5e-254,
+    measured: interval(sum(ratio), sum("bits")),
+  }));
+  answer.ratios_seconds = 124 * 60;
+  answer.health = healthOf(index);
+  const page = (name, age, values, units = {}) =>
+    answer.pages.push({
+      page: name,
+      sampler: "node00001",
+      ts: (now - age) * INTERVAL,
+      values,
+      units,
+    });
+  page("ber", 12, {
+    phy_received_bits: "9007199254740993123",
+    phy_corrected_bits: 81234,
+    phy_raw_errors_lane: lanes((lane) => (ageing && lane === 2 ? 8123456 : 1200 + lane)),
+    raw_ber_coef_lane: lanes((lane) => (ageing && lane === 2 ? 4 : 3)),
+    raw_ber_magnitude_lane: lanes((lane) => (ageing && lane === 2 ? 6 : 10)),
+  });
+  page("fec", 42, {
+    rs_fec_corrected_blocks: 7123456,
+    rs_fec_uncorrectable_blocks: ageing ? 12 : 0,
+  });
+  page("plr", 42, { plr_rcv_codes: 912345678, plr_rcv_code_err: ageing ? 12 : 0 });
+  page("fec_histogram", 42, { hist: [812345678, 71234, 512, 3, ...Array(17).fill(0)] });
+  page("link_down", 7200, { raw_ber_alarms: 0, eff_ber_alarms: 0, symbol_ber_alarms: 0 });
+  page(
+    "module",
+    130,
+    {
+      vendor_name: "Mellanox",
+      vendor_pn: "MCP7Y00-N002",
+      vendor_sn: serialOf(index),
+      vendor_rev: "A1",
+      cable_length: 66,
+      cable_identifier: 8,
+      temperature_c: 49.5,
+      temperature_high_c: 75,
+      temperature_low_c: 0,
+      voltage_v: 3.3012,
+      fw_version: 301,
+      rx_power_uw: lanes((lane) => (ageing && lane === 2 ? 310 : 850)),
+      tx_power_uw: lanes(() => 1020),
+      tx_bias_ua: lanes(() => 7200),
+    },
+    { temperature_c: "C", rx_power_uw: "uW", tx_power_uw: "uW", tx_bias_ua: "uA", voltage_v: "V" },
+  );
+  if (fabric.devices[fabric.ports[index].device].kind === "switch") {
+    page("sensor", 20, { temperature_c: 61, max_temperature_c: 66.5, temperature_high_c: 105 });
+    page("fan_limits", 20, { fan_under_limit: ageing ? 4 : 0, fan_over_limit: 0 });
+    page("fans", 20, { tacho_active: 255, pwm_active: 1 });
+    page("device", 20, { extended_major: 31, extended_minor: 2014, extended_sub_minor: 1068 });
+    page("system", 20, { product_name: "QM9700", serial_number: "MT2245T00123" });
+  }
+  return answer;
+}
+
+const interval = (errors, bits) => ({
+  errors,
+  bits,
+  ratio: errors / bits,
+  lower: (0.9 * errors) / bits,
+  upper: (1.1 * errors + 3) / bits,
+});
+
+/** The verdict on one end of a link. */
+function healthOf(index) {
+  const row = fabric.ports[index];
+  const ageing = isAgeing(index);
+  return {
+    ...fabric.name(index),
+    rank: 0,
+    peer: fabric.name(row.peer),
+    link: row.link,
+    verdict: !ageing ? "good" : index % 2 === 0 ? "replace" : "watch",
+    why: ageing
+      ? [
+          "errors after FEC at least 2.1e-11, limit 1e-11",
+          "lane 2: at least 840 times the bit errors of the others",
+        ]
+      : [],
+    link_down: ageing ? REASON : null,
+    since_ns: (lastSlot() - 5000) * INTERVAL,
+    seen_minutes: index % 7 === 0 ? 48 : 125,
+    window_minutes: 125,
+    serial: serialOf(index),
+    part: "MCP7Y00-N002",
+    vendor: "Mellanox",
+    celsius: 49.5,
+    raw: interval(ageing ? 1.2e9 : 9e5, 3e15),
+    effective: interval(ageing ? 64000 : 0, 3e15),
+    symbol: interval(ageing ? 160 : 0, 3e15),
+  };
+}
+
+function healthLinks() {
+  const isFirst = (index) => isLinked(index) && fabric.ports[index].peer > index;
+  const list = fabric.ports.flatMap((_, index) => (isFirst(index) ? [healthOf(index)] : []));
+  const order = ["replace", "watch", "good"];
+  list.sort((x, y) => order.indexOf(x.verdict) - order.indexOf(y.verdict));
+  list.forEach((row, index) => {
+    row.rank = index;
+  });
+  const of = (verdict) => list.filter((row) => row.verdict === verdict).length;
+  const counts = { replace: of("replace"), clean: 0, watch: of("watch"), good: of("good") };
+  return { known: list.length, counts, rows: list.slice(0, 2000) };
+}
+
 function series(query) {
   const span = range(query);
   const from = Math.max(fabric.start, Math.round(span.from_ns / INTERVAL));
@@ -550,6 +705,8 @@ function answer(path, query) {
       const list = [manager(3, "master", 14), manager(9, "standby", 5)];
       return { ...rows(query, list), master_changes: 1, events: [] };
     }
+    case "links/health":
+      return healthLinks();
     case "links":
       return rows(
         query,
@@ -587,7 +744,8 @@ const server = createServer(async (request, response) => {
     response.end(Buffer.from(heat(url.searchParams)));
   } else if (url.pathname.startsWith("/api/v1/")) {
     const path = decodeURIComponent(url.pathname.slice(8));
-    const index = path.startsWith("port/") ? fabric.byKey.get(path.slice(5)) : undefined;
+    const key = /^port\/(.*?)(\/physical)?$/.exec(path);
+    const index = key === null ? undefined : fabric.byKey.get(key[1]);
     const job = path.startsWith("job/")
       ? jobs().find((each) => `job/${each.job}` === path)
       : undefined;
@@ -599,7 +757,8 @@ const server = createServer(async (request, response) => {
         : group !== undefined
           ? groupDetail(group, url.searchParams)
           : answer(path, url.searchParams);
-    const body = index === undefined ? found : portDetail(index);
+    const detail = key?.[2] === undefined ? portDetail : physical;
+    const body = index === undefined ? found : detail(index);
     response.statusCode = body === null ? 404 : 200;
     response.setHeader("content-type", "application/json");
     response.end(JSON.stringify(body ?? { error: `nothing is known of ${path}` }));

@@ -10,6 +10,7 @@ import type { MakeView, View } from "./parts/view";
 import { makeAlerts } from "./views/alerts";
 import { makeEvents } from "./views/events";
 import { makeGroups } from "./views/groups";
+import { makeHealth } from "./views/health";
 import { makeHeatmap } from "./views/heatmap";
 import { makeJob } from "./views/job";
 import { makeJobs } from "./views/jobs";
@@ -27,6 +28,7 @@ const MAKERS: Record<ViewName, MakeView> = {
   heatmap: makeHeatmap,
   links: makeLinks,
   ports: makePorts,
+  health: makeHealth,
   port: makePort,
   tree: makeTree,
   jobs: makeJobs,

@@ -55,6 +55,7 @@ pub(crate) static SWITCH_DEAD: Condition = condition("InfinibandSwitchDead", "cr
 pub(crate) static HCA_DEAD: Condition = condition("InfinibandHcaDead", "warning", 120);
 pub(crate) static LINK_DOWN: Condition = condition("InfinibandLinkDown", "warning", 30);
 pub(crate) static LINK_DEGRADED: Condition = condition("InfinibandLinkDegraded", "warning", 60);
+pub(crate) static LINK_UNHEALTHY: Condition = condition("InfinibandLinkUnhealthy", "warning", 0);
 pub(crate) static CONGESTION_ROOT: Condition =
     condition("InfinibandCongestionRoot", "warning", 180);
 pub(crate) static SM_CHANGED: Condition = condition("InfinibandSubnetManagerChanged", "warning", 0);
@@ -140,6 +141,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Condition> {
         &HCA_DEAD,
         &LINK_DOWN,
         &LINK_DEGRADED,
+        &LINK_UNHEALTHY,
         &CONGESTION_ROOT,
         &SM_CHANGED,
         &SM_SILENT,
@@ -160,10 +162,11 @@ mod tests {
     const RUNBOOK: &str = include_str!("../../../docs/runbook.md");
 
     /// Conditions that only the hub has.
-    const OF_HUB: [&str; 3] = [
+    const OF_HUB: [&str; 4] = [
         "IbnetClockWrong",
         "IbnetHubBehind",
         "InfinibandCongestionRoot",
+        "InfinibandLinkUnhealthy",
     ];
 
     /// Returns the lines of a rule, or none if there is no rule of this name.

@@ -20,6 +20,7 @@ use crate::live::topology::Topology;
 use crate::query::congestion;
 use crate::query::error::ApiError;
 use crate::query::evaluated::{self, Evaluated};
+use crate::query::health::{self, HealthLink};
 use crate::query::managers;
 use crate::samplers::Sampler;
 use crate::state::{Hub, Now};
@@ -114,6 +115,7 @@ impl Watch {
             ));
         }
         find_managers(hub, now.wall_ns, &mut all);
+        all.extend(health::faulty(hub).into_iter().map(unhealthy));
         Ok(all)
     }
 
@@ -423,6 +425,21 @@ fn find_managers(hub: &Hub, wall_ns: u64, all: &mut Vec<Finding>) {
             "No subnet manager is the master".to_owned(),
         ));
     }
+}
+
+/// Returns the finding about a link that a person has to repair.
+fn unhealthy(link: HealthLink) -> Finding {
+    let serial = match &*link.serial {
+        "" => String::new(),
+        serial => format!("; serial number {}", Printable(serial)),
+    };
+    let (port, verdict, why) = (
+        of_port(&link.port),
+        link.verdict.as_str(),
+        link.why.join(", "),
+    );
+    let summary = format!("{verdict} the cable or module at {port}: {why}{serial}");
+    at_port(&conditions::LINK_UNHEALTHY, &link.port, summary)
 }
 
 /// Returns why a port is the root of congestion.

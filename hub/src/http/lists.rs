@@ -19,6 +19,7 @@ use crate::events::{EventRow, Filter};
 use crate::kinds;
 use crate::query::congestion;
 use crate::query::error::{ApiError, wrong};
+use crate::query::health;
 use crate::query::managers::{self, ManagerRow};
 use crate::query::ports::{self, Search};
 use crate::state::Hub;
@@ -98,6 +99,17 @@ pub(crate) async fn links(
         rows(found.range, found.links(order, top))
     })
     .await
+}
+
+pub(crate) async fn links_health(
+    State(app): State<App>,
+    headers: HeaderMap,
+    RawQuery(query): RawQuery,
+) -> Answered {
+    let params = Params::parse(query.as_deref(), &["top"])?;
+    let top = top(&params, USUAL_LIMIT)?;
+    app.compute(headers, move |hub| Answer::json(&health::find(hub, top)))
+        .await
 }
 
 pub(crate) async fn trees(

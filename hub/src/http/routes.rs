@@ -21,7 +21,7 @@ use crate::state::Hub;
 
 /// Addresses of the API, without the prefix `/api/v1`.
 #[cfg(test)]
-pub(crate) const ADDRESSES: [&str; 22] = [
+pub(crate) const ADDRESSES: [&str; 24] = [
     "/alerts",
     "/alerts/mark",
     "/errors",
@@ -34,9 +34,11 @@ pub(crate) const ADDRESSES: [&str; 22] = [
     "/job/{id}/matrix",
     "/jobs",
     "/links",
+    "/links/health",
     "/live",
     "/marks",
     "/port/{guid}/{number}",
+    "/port/{guid}/{number}/physical",
     "/ports",
     "/samplers",
     "/series",
@@ -66,9 +68,11 @@ pub(super) fn router_of(app: App) -> Router {
         .route("/job/{id}/matrix", get(jobs::matrix))
         .route("/jobs", get(jobs::list))
         .route("/links", get(lists::links))
+        .route("/links/health", get(lists::links_health))
         .route("/live", get(live))
         .route("/marks", get(values::marks))
         .route("/port/{guid}/{number}", get(values::one_port))
+        .route("/port/{guid}/{number}/physical", get(values::physical))
         .route("/ports", get(lists::ports))
         .route("/samplers", get(lists::samplers))
         .route("/series", get(values::series))

@@ -7,7 +7,7 @@ use axum::body::{Body, to_bytes};
 use axum::http::Request;
 use ibnet::metrics::{Content, Secrets, Settings};
 use ibnet_analysis::groups::Groups;
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 use tower::ServiceExt;
 
 use super::routes::{ADDRESSES, router};
@@ -65,7 +65,7 @@ fn get(hub: &Arc<Hub>, path: &str) -> (u16, Vec<u8>) {
 
 fn filled() -> Arc<Hub> {
     let group = "storage=node103,node104".parse().expect("a group");
-    let hub = hub(&[lines().join("\n") + "\n"])
+    let hub = hub(&[lines().join("\n") + "\n", physical()])
         .with_packing(Some(Arc::default()))
         .with_groups(Groups::new(vec![group]).expect("one group"))
         .with_routes(Some(file("routes.fdbs")))
@@ -84,6 +84,40 @@ fn filled() -> Arc<Hub> {
     Watched::new(Arc::clone(&hub), settings).look(now);
     hub.alerts().receivers.push(ReceiverState::default());
     hub
+}
+
+/// Returns two readings of a port, one of its module, and one of its switch.
+fn physical() -> String {
+    let line = |kind: &str, second: u64, port: Option<u8>, values: Json| {
+        let mut line = json!({"type": kind, "ts": (1_700_000_000 + second) * 1_000_000_000, "slot": 1_700_000_000 + second,
+            "sampler": "s1", "guid": "0x0000000000000001", "port": port, "lid": 1, "node": "switch1", "dt_ns": null});
+        let of_line = line.as_object_mut().expect("an object");
+        of_line.extend(values.as_object().expect("values").clone());
+        format!("{line}\n")
+    };
+    let bits = |received: u64, corrected: u64| {
+        json!({"time_since_last_clear_ms": received / 1_000, "phy_received_bits": received, "phy_corrected_bits": corrected,
+            "phy_effective_errors": 0, "phy_symbol_errors": 0, "phy_raw_errors_lane": [1, 2, u64::MAX, 4], "raw_ber_coef": 15,
+            "raw_ber_magnitude": 9, "local_reason_opcode": 23, "remote_reason_opcode": 0, "e2e_reason_opcode": 23, "down_blame": 1,
+            "down_intent": 2})
+    };
+    [
+        line("phy", 60, Some(1), bits(6_000_000, 10)),
+        line("phy", 120, Some(1), bits(26_000_000, 50)),
+        line(
+            "module",
+            120,
+            Some(1),
+            json!({"vendor_sn": "SN7", "temperature_c": 48.5, "rx_power_uw": [800, 900]}),
+        ),
+        line(
+            "sensors",
+            120,
+            None,
+            json!({"temperature_c": 61.0, "fan_under_limit": 0}),
+        ),
+    ]
+    .concat()
 }
 
 /// Returns the faults of a value: what the schema does not allow or what is missing.
@@ -194,6 +228,7 @@ fn answers_have_the_described_form() {
         ("/ports", "q=node".to_owned()),
         ("/marks", String::new()),
         ("/port/{guid}/{number}", String::new()),
+        ("/port/{guid}/{number}/physical", String::new()),
         ("/series", "port=0x0000000000000001/1&metric=xmit_gbps".to_owned()),
         (
             "/series",
@@ -201,6 +236,7 @@ fn answers_have_the_described_form() {
         ),
         ("/timeline", String::new()),
         ("/links", range.to_owned()),
+        ("/links/health", String::new()),
         ("/trees", range.to_owned()),
         ("/errors", range.to_owned()),
         ("/events", String::new()),
@@ -227,6 +263,41 @@ fn answers_have_the_described_form() {
             assert!(!rows.is_empty(), "{path}");
         }
     }
+}
+
+#[test]
+fn physical_layer_has_newest_values_ratios_and_series() {
+    let hub = filled();
+    let (_, body) = get(&hub, "/port/0x0000000000000001/1/physical");
+    let answer: Json = serde_json::from_slice(&body).expect("JSON");
+    let raw = &answer["ratios"][0];
+    assert_eq!(
+        (&raw["of_device"], &answer["ratios_seconds"]),
+        (&json!(1.5e-8), &json!(60))
+    );
+    let measured = ["errors", "bits", "ratio"].map(|name| raw["measured"][name].clone());
+    assert_eq!(measured, [json!(40), json!(20_000_000), json!(2e-6)]);
+    let pages = answer["pages"].as_array().expect("pages");
+    let found: Vec<_> = pages.iter().map(|page| page["page"].as_str()).collect();
+    let expected = ["ber", "link_down", "module", "sensor", "fan_limits"].map(Some);
+    assert_eq!(found, expected);
+    // A number that JavaScript cannot hold is a text.
+    let lanes = json!([1, 2, u64::MAX.to_string(), 4]);
+    assert_eq!(pages[0]["values"]["phy_raw_errors_lane"], lanes);
+    assert_eq!(pages[0]["units"]["phy_received_bits"], "bits");
+    assert_eq!(pages[2]["units"]["rx_power_uw"], "uW");
+    let reason = "reason 23 (cable unplugged), intended: no, blamed: this end";
+    let health = &answer["health"];
+    assert_eq!(
+        (&health["link_down"], &health["serial"]),
+        (&json!(reason), &json!("SN7"))
+    );
+    assert_eq!(answer["module"]["temperature_c"], json!([48.5]));
+    // A port that was never read has no pages.
+    let (status, body) = get(&hub, "/port/0x0000000000000002/1/physical");
+    let answer: Json = serde_json::from_slice(&body).expect("JSON");
+    assert_eq!((status, &answer["pages"]), (200, &json!([])));
+    assert_eq!(get(&hub, "/port/0x00000000000000ff/1/physical").0, 404);
 }
 
 #[test]

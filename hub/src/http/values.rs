@@ -20,7 +20,7 @@ use crate::query::error::{ApiError, wrong};
 use crate::query::heat::{self, HeatMetric, Join};
 use crate::query::marks::{self as events, Mark as EventMark};
 use crate::query::phases;
-use crate::query::{port, series};
+use crate::query::{physical, port, series};
 use crate::state::{Hub, InputState};
 use crate::store::{Counts, Kept};
 
@@ -131,6 +131,18 @@ pub(crate) async fn one_port(
     Params::parse(query.as_deref(), &[])?;
     let key = port_key(&format!("{guid}/{number}"))?;
     app.compute(headers, move |hub| Answer::json(&port::find(hub, key)?))
+        .await
+}
+
+pub(crate) async fn physical(
+    State(app): State<App>,
+    Path((guid, number)): Path<(String, String)>,
+    headers: HeaderMap,
+    RawQuery(query): RawQuery,
+) -> Answered {
+    Params::parse(query.as_deref(), &[])?;
+    let key = port_key(&format!("{guid}/{number}"))?;
+    app.compute(headers, move |hub| Answer::json(&physical::find(hub, key)?))
         .await
 }
 

@@ -8,10 +8,12 @@
 //! | [`evaluated`] | links, congestion trees and errors |
 //! | [`congestion`] | congestion trees with their regions and jobs |
 //! | [`groups`] | groups of hosts with their traffic |
+//! | [`health`] | the links with their verdicts |
 //! | [`jobs`] | jobs with their traffic, links and neighbours |
 //! | [`memory`] | the records in memory behind those of an archive |
 //! | [`passes`] | the last passes over the records |
 //! | [`error`] | the errors of a query |
+//! | [`physical`] | the physical layer of a port |
 //! | [`port`] | the last record of a port |
 //! | [`ports`] | the newest values of ports that match a text |
 //! | [`managers`] | the subnet managers |
@@ -22,6 +24,7 @@ pub(crate) mod congestion;
 pub(crate) mod error;
 pub(crate) mod evaluated;
 pub(crate) mod groups;
+pub(crate) mod health;
 pub(crate) mod heat;
 pub(crate) mod jobs;
 pub(crate) mod managers;
@@ -29,6 +32,7 @@ pub(crate) mod marks;
 pub(crate) mod memory;
 pub(crate) mod passes;
 pub(crate) mod phases;
+pub(crate) mod physical;
 pub(crate) mod port;
 pub(crate) mod ports;
 pub(crate) mod series;

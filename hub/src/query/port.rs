@@ -114,7 +114,7 @@ fn value(port: &Port<'_>, field: PortField) -> Json {
 /// A counter. Numbers that some JSON readers cannot represent exactly are strings.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-enum CounterValue {
+pub(crate) enum CounterValue {
     One(u64),
     Large(String),
     Many(Vec<Self>),
@@ -122,33 +122,39 @@ enum CounterValue {
 
 impl CounterValue {
     fn of(value: &Value) -> Option<Self> {
-        let one = |value: u64| {
-            if value > EXACT {
-                Self::Large(value.to_string())
-            } else {
-                Self::One(value)
-            }
-        };
         match value {
-            Value::One(value) => Some(one(*value)),
-            Value::Many(values) => {
-                Some(Self::Many(values.iter().map(|value| one(*value)).collect()))
-            }
+            Value::One(value) => Some(Self::one(*value)),
+            Value::Many(values) => Some(Self::many(values)),
             Value::Real(_) | Value::Other => None,
         }
     }
+
+    pub(crate) fn one(value: u64) -> Self {
+        if value > EXACT {
+            Self::Large(value.to_string())
+        } else {
+            Self::One(value)
+        }
+    }
+
+    pub(crate) fn many(values: &[u64]) -> Self {
+        Self::Many(values.iter().map(|value| Self::one(*value)).collect())
+    }
+}
+
+/// Returns the error of a request for a port that the hub does not have.
+pub(crate) fn no_port(key: PortKey) -> ApiError {
+    ApiError::missing(format!(
+        "there is no port {}/{} in the records; /api/v1/topology lists all ports",
+        key.0, key.1
+    ))
 }
 
 /// Returns the last record of a port: that of the primary sampler, or of the secondary if it is
 /// newer by more than two intervals.
 pub(crate) fn find(hub: &Hub, key: PortKey) -> Result<PortAnswer, ApiError> {
     let state = hub.read();
-    let missing = || {
-        ApiError::missing(format!(
-            "there is no port {}/{} in the records; /api/v1/topology lists all ports",
-            key.0, key.1
-        ))
-    };
+    let missing = || no_port(key);
     let chunks = state.store.last_chunk(key).ok_or_else(missing)?;
     let filter = Filter {
         from: 0,

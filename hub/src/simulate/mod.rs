@@ -150,11 +150,12 @@ impl Prepared {
             net: PathBuf::from(net),
         };
         let dead = simulation.dead_devices(&fabric).map_err(no_device)?;
-        let fabric = Arc::new(Mutex::new(SimFabric::with_traffic(
-            fabric,
-            simulation.options(),
-            traffic,
-        )));
+        let mut fabric = SimFabric::with_traffic(fabric, simulation.options(), traffic);
+        if simulation.links_down > 0 {
+            let start = Instant::ZERO + simulation.start;
+            fabric.cut_links(simulation.links_down, start, start + simulation.length);
+        }
+        let fabric = Arc::new(Mutex::new(fabric));
         let has_own_dead = !dead.is_empty();
         Ok(Self {
             fabric,

@@ -23,6 +23,7 @@ use rustc_hash::FxHashMap;
 use self::chunk::{Chunk, Of, Wanted};
 use self::minutes::{Minute, Minutes};
 use self::names::Names;
+use self::physical::Physical;
 use self::track::{Added, Track, age_of};
 use crate::samplers::Source;
 
@@ -30,6 +31,7 @@ pub(crate) mod chunk;
 mod column;
 pub(crate) mod minutes;
 mod names;
+pub(crate) mod physical;
 mod table;
 mod track;
 
@@ -41,6 +43,9 @@ const MAX_TRACKS: usize = 8;
 
 /// Size in bytes of a track's table with one record.
 const TABLE: usize = 1024;
+
+/// Largest share of the size of all records that the physical layer has: one of this number.
+const PHYSICAL_SHARE: usize = 4;
 
 /// Time before a time range in which there usually is a reading of each counter.
 const NEAR_NS: u64 = 10_000_000_000;
@@ -100,7 +105,7 @@ pub(crate) struct Kept {
     pub(crate) minutes_from_ns: Option<u64>,
     /// Start of the oldest hour of the archive, in nanoseconds since 1970.
     pub(crate) archive_from_ns: Option<u64>,
-    /// Size of all records and minutes in bytes.
+    /// Size of all records, minutes and values of the physical layer in bytes.
     pub(crate) octets: usize,
     /// Number of ports.
     pub(crate) ports: usize,
@@ -113,6 +118,8 @@ pub(crate) struct Store {
     names: Arc<Names>,
     ids: FxHashMap<PortKey, u32>,
     ports: Vec<Tracks>,
+    /// The physical layer.
+    pub(crate) physical: Physical,
     /// Size of the compact chunks in bytes.
     octets: usize,
     /// Size in bytes of the records that are not compact, as of the last removal, and of the tracks
@@ -148,6 +155,7 @@ impl Store {
             names: Arc::default(),
             ids: FxHashMap::default(),
             ports: Vec::new(),
+            physical: Physical::new(limits.recent_max / PHYSICAL_SHARE),
             octets: 0,
             open: 0,
             minute_octets: 0,
@@ -178,9 +186,10 @@ impl Store {
     }
 
     fn try_add(&mut self, port: &Port<'_>, source: &Source) -> Option<Added> {
+        let is_full = self.open + self.physical.octets() >= self.limits.recent_max;
         let id = match self.ids.get(&port.key()) {
             Some(id) => *id as usize,
-            None if self.ports.len() < MAX_PORTS && self.open < self.limits.recent_max => {
+            None if self.ports.len() < MAX_PORTS && !is_full => {
                 let id = self.ports.len();
                 self.ids.insert(port.key(), id as u32);
                 self.ports.push(Tracks {
@@ -201,7 +210,7 @@ impl Store {
             .position(|track| track.is_secondary == is_secondary && *track.sampler == *source.name)
         {
             Some(place) => place,
-            None if tracks.len() < MAX_TRACKS && self.open < self.limits.recent_max => {
+            None if tracks.len() < MAX_TRACKS && !is_full => {
                 let track = Track::new(port, Arc::clone(&source.name), is_secondary);
                 self.open += track.open_octets() + TABLE;
                 tracks.push(track);
@@ -262,7 +271,8 @@ impl Store {
                 .sum::<usize>();
             self.open = open(&self.ports);
         }
-        let most = self.limits.recent_max.saturating_sub(self.open);
+        let other = self.open + self.physical.octets();
+        let most = self.limits.recent_max.saturating_sub(other);
         if self.octets > most {
             let tracks = self.ports.iter().flat_map(|port| &port.tracks);
             let ages = tracks.flat_map(|track| {
@@ -297,6 +307,7 @@ impl Store {
             });
         }
         let mut before = times.now_ns().saturating_sub(self.limits.minutes_ns);
+        self.physical.drop_before(before);
         loop {
             self.ports
                 .iter_mut()
@@ -422,7 +433,7 @@ impl Store {
                 .filter_map(|port| port.minutes.first_ns())
                 .min(),
             archive_from_ns: None,
-            octets: self.octets + self.minute_octets + open,
+            octets: self.octets + self.minute_octets + self.physical.octets() + open,
             ports: self.ports.len(),
         }
     }

@@ -200,6 +200,40 @@ fn oldest_records_are_dropped_at_the_limit_of_octets() {
     );
 }
 
+/// The physical layer takes its memory from that of the records.
+#[test]
+fn physical_layer_counts_towards_the_limit_of_octets() {
+    let mut store = Store::new(UNLIMITED);
+    (1..=3000).for_each(|second| {
+        add(&mut store, "s", 1, second);
+    });
+    trim(&mut store, 3000);
+    let kept = store.kept(0).octets;
+    let line = format!(
+        r#"{{"type":"module","ts":{},"sampler":"s","guid":"{}","port":1,"dt_ns":null,"vendor_sn":"{}"}}"#,
+        3000 * SECOND,
+        Guid(1),
+        "x".repeat(50_000)
+    );
+    let Ok(Record::Physical(record)) = Record::parse(line.as_bytes(), Type::Module) else {
+        panic!("a record of the physical layer")
+    };
+    let source = Source {
+        name: "s".into(),
+        interval_ns: SECOND,
+        is_apart: false,
+        newest_ns: u64::MAX,
+    };
+    assert!(store.physical.add(&record, &source));
+    assert!(store.kept(0).octets > kept + 50_000);
+    let records = times(&store, 1).len();
+    store.limits.recent_max = kept + 30_000;
+    trim(&mut store, 3000);
+    assert!(times(&store, 1).len() < records);
+    store.limits.recent_max = 40_000;
+    assert!(!add(&mut store, "s", 2, 3000), "a new port is refused");
+}
+
 #[test]
 fn port_without_records_is_forgotten() {
     let mut store = Store::new(Limits {

@@ -4,6 +4,51 @@
  * A number, a text of digits if it is above 2^53, or a list of them
  */
 export type CounterValue = (number | string) | (number | string)[];
+/**
+ * A link, by the end with the worse verdict
+ */
+export type HealthLink = PortName & {
+  /**
+   * Place in the list, worst first; 0 outside of a list
+   */
+  rank: number;
+  peer: PortName | null;
+  link: string;
+  verdict: "replace" | "clean" | "watch" | "good";
+  /**
+   * Rules that apply, as text
+   */
+  why: string[];
+  /**
+   * Why the link went down last; null if it was not read, or never did
+   */
+  link_down: string | null;
+  /**
+   * Time since which this end has its verdict
+   */
+  since_ns: number;
+  /**
+   * Minutes of readings, at most window_minutes
+   */
+  seen_minutes: number;
+  /**
+   * Minutes before which no verdict is worse than watch
+   */
+  window_minutes: number;
+  /**
+   * Serial number of the cable or the module; empty if it was not read
+   */
+  serial: string;
+  part: string;
+  vendor: string;
+  /**
+   * Temperature of the module
+   */
+  celsius: number | null;
+  raw: MeasuredRatio | null;
+  effective: MeasuredRatio | null;
+  symbol: MeasuredRatio | null;
+};
 export type Port = PortRecord & {
   gbps: number | null;
   role: "primary" | "secondary";
@@ -62,16 +107,22 @@ export interface Schemas {
   Alerts: Alerts;
   CounterValue: CounterValue;
   Error: Error;
+  ErrorRatio: ErrorRatio;
   ErrorRow: ErrorRow;
   Errors: Errors;
   Event: Event;
   Events: Events;
   Health: Health;
+  HealthLinks: HealthLinks;
+  HealthLink: HealthLink;
+  MeasuredRatio: MeasuredRatio;
   Input: Input;
   Link: Link;
   Links: Links;
   Manager: Manager;
   Managers: Managers;
+  Physical: Physical;
+  PhysicalPage: PhysicalPage;
   Port: Port;
   PortName: PortName;
   PortRates: PortRates;
@@ -206,6 +257,30 @@ export interface Error {
    * Reason, for people
    */
   error: string;
+}
+export interface ErrorRatio {
+  /**
+   * Before FEC, after it, or after PLR too
+   */
+  ratio: "raw" | "effective" | "symbol";
+  /**
+   * Ratio that the device computes, with one digit
+   */
+  of_device: number | null;
+  /**
+   * By differences of the counters, at most of 125 minutes; null before the second reading
+   */
+  measured: MeasuredRatio | null;
+}
+/**
+ * A bit error ratio with its 95 % interval
+ */
+export interface MeasuredRatio {
+  errors: number;
+  bits: number;
+  ratio: number;
+  lower: number;
+  upper: number;
 }
 export interface ErrorRow {
   /**
@@ -474,6 +549,22 @@ export interface Input {
    */
   first_malformed: string | null;
 }
+export interface HealthLinks {
+  /**
+   * Number of links with readings
+   */
+  known: number;
+  /**
+   * Number of links of each verdict
+   */
+  counts: {
+    replace: number;
+    clean: number;
+    watch: number;
+    good: number;
+  };
+  rows: HealthLink[];
+}
 export interface Link {
   from: PortName;
   to: PortName;
@@ -555,6 +646,97 @@ export interface Managers {
    */
   master_changes: number;
   events: Event[];
+}
+export interface Physical {
+  /**
+   * Port GUID
+   */
+  guid: string;
+  port: number;
+  /**
+   * Null if the topology does not have the device
+   */
+  node: string | null;
+  /**
+   * Newest values of each page that was read; empty without any
+   */
+  pages: PhysicalPage[];
+  /**
+   * Verdict on this end of the link; null if bit errors were not read
+   */
+  health: HealthLink | null;
+  /**
+   * Last event about registers that the device does not return; null without one
+   */
+  refusal: Event | null;
+  /**
+   * Bit error ratios; empty if bit errors were not read
+   */
+  ratios: ErrorRatio[];
+  /**
+   * Time that the ratios describe
+   */
+  ratios_seconds: number;
+  /**
+   * Series of bit errors, oldest first; old points are longer, and cleared counters leave a gap
+   */
+  errors: {
+    from_ns: number[];
+    to_ns: number[];
+    /**
+     * Received bits
+     */
+    bits: number[];
+    /**
+     * Wrong bits before FEC
+     */
+    raw: number[];
+    /**
+     * Wrong bits after FEC
+     */
+    effective: number[];
+    /**
+     * Wrong bits after PLR too
+     */
+    symbol: number[];
+  };
+  /**
+   * Series of the module, oldest first
+   */
+  module: {
+    ts: number[];
+    /**
+     * Largest temperature
+     */
+    temperature_c: (number | null)[];
+    /**
+     * Smallest received light power of the lanes with light, in microwatts
+     */
+    rx_power_uw: (number | null)[];
+  };
+}
+export interface PhysicalPage {
+  /**
+   * Page of a register, as in docs/inside/registers.md
+   */
+  page: string;
+  sampler: string;
+  /**
+   * Time of the reading
+   */
+  ts: number;
+  /**
+   * Values by name, as in docs/records.md; an absent one was not answered
+   */
+  values: {
+    [k: string]: CounterValue | number | string;
+  };
+  /**
+   * Units of the values that have one
+   */
+  units: {
+    [k: string]: string;
+  };
 }
 /**
  * Made from the table of the fields of ports by `make generate`

@@ -6,6 +6,7 @@ export const VIEWS = [
   "heatmap",
   "links",
   "ports",
+  "health",
   "jobs",
   "groups",
   "events",

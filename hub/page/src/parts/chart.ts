@@ -7,6 +7,7 @@ import { hatch } from "../draw/canvas";
 import { LINES } from "../draw/lines";
 import { font, theme, zoom } from "../draw/theme";
 import type { Span } from "../model/group";
+import { significantRatio } from "../model/ratio";
 import { clock, percent, scaled } from "../model/units";
 import { h, setText } from "./dom";
 
@@ -29,6 +30,11 @@ interface Options {
    * same times.
    */
   stacked?: boolean;
+  /**
+   * Logarithmic, or around the values, instead of from zero. Such values are read seldom, so each of
+   * them has a mark.
+   */
+  scale?: "log" | "near";
   /** Called when the user selects a time range. */
   select: (from: number, to: number) => void;
 }
@@ -135,7 +141,15 @@ export class Chart {
   private setup(curves: Curve[], width: number, unit: string): uPlot.Options {
     const colors = theme();
     const share = unit === "share";
-    const format = (value: number | null) => (share ? percent(value) : scaled(value, unit));
+    const { scale } = this.options;
+    const format = (value: number | null) =>
+      share
+        ? percent(value)
+        : value !== null && scale === "log"
+          ? significantRatio(value)
+          : value !== null && scale === "near"
+            ? `${value.toFixed(1)} ${unit}`
+            : scaled(value, unit);
     const axis = {
       stroke: colors.muted,
       font: font(11 * zoom()),
@@ -168,7 +182,13 @@ export class Chart {
       },
       scales: {
         x: { time: true, auto: false },
-        y: { range: (_plot, _least, most) => [0, share ? 1 : Math.max(most ?? 0, 1e-9) * 1.08] },
+        y: {
+          distr: scale === "log" ? 3 : 1,
+          range: (_plot, least, most) =>
+            scale === undefined
+              ? [0, share ? 1 : Math.max(most ?? 0, 1e-9) * 1.08]
+              : around(least, most, scale),
+        },
       },
       axes: [
         {
@@ -180,7 +200,11 @@ export class Chart {
         {
           ...axis,
           size: 74 * zoom(),
-          values: (_plot, splits) => splits.map((value) => (value === 0 ? "0" : format(value))),
+          splits: scale === "log" ? (_plot, _axis, least, most) => decades(least, most) : undefined,
+          // Each split of a logarithmic axis is a decade.
+          filter: (_plot, splits) => splits,
+          values: (_plot, splits) =>
+            splits.map((value) => (value === 0 ? "0" : format(value).replace(".0e", "e"))),
           space: 28,
         },
       ],
@@ -196,7 +220,7 @@ export class Chart {
             width: 1.6,
             dash: dashed ? [5, 4] : undefined,
             spanGaps: false,
-            points: { show: false },
+            points: { show: scale !== undefined, size: 5 },
             value: (_plot: uPlot, _sum: number | null, _series: number, place: number | null) =>
               format(place === null ? null : (this.own[index][place] ?? null)),
           };
@@ -204,6 +228,26 @@ export class Chart {
       ],
     };
   }
+}
+
+/** Returns a range around values: whole decades on a logarithmic axis, else a unit more. */
+function around(
+  least: number | null,
+  most: number | null,
+  scale: "log" | "near",
+): [number, number] {
+  if (scale === "near") return [Math.floor((least ?? 0) - 1), Math.ceil((most ?? 1) + 1)];
+  const [below, above] = [least ?? 1e-12, most ?? 1e-9].map(Math.log10);
+  const first = Math.floor(below);
+  return [10 ** first, 10 ** Math.max(Math.ceil(above), first + 1)];
+}
+
+/** Returns powers of ten within a range, about six at most. */
+function decades(least: number, most: number): number[] {
+  const [first, last] = [least, most].map((value) => Math.round(Math.log10(value)));
+  const step = Math.ceil((last - first) / 6);
+  const count = Math.floor((last - first) / step) + 1;
+  return Array.from({ length: count }, (_, index) => 10 ** (first + index * step));
 }
 
 /** Adds to each curve those after it, so that the first curve is the sum of all. */

@@ -28,6 +28,7 @@ const TITLES: Record<string, string> = {
   heatmap: "Heat map",
   links: "Links",
   ports: "Ports",
+  health: "Health",
   jobs: "Jobs",
   groups: "Groups",
   events: "Events",

@@ -28,6 +28,7 @@ import type { View } from "../parts/view";
 import { eventColumns } from "./events";
 import { bySeverity, faultText, isSevere, rateText, sinceText } from "./faults";
 import { panel } from "./panel";
+import { PhysicalSection } from "./physical";
 
 const MINUTES = 5;
 /** Time between two requests for the marks of applications, in milliseconds. */
@@ -77,6 +78,7 @@ class PortView implements View {
   private readonly counterNote: HTMLElement;
   private readonly events: Table<FoldedEvent>;
   private readonly mode: { element: HTMLElement; update: () => void };
+  private readonly physical: PhysicalSection;
   private readonly faults = h("p", { class: "port-faults", role: "status" });
   private readonly problem = h("p", { class: "alert-text" });
   private shownDetail: PortDetail | null = null;
@@ -121,6 +123,7 @@ class PortView implements View {
         true,
       );
     };
+    this.physical = new PhysicalSection(app, this.key, select);
     this.charts = {
       utilization: new Chart({
         title: "Utilization of each sending end",
@@ -177,6 +180,7 @@ class PortView implements View {
         ),
       ),
       this.faults,
+      this.physical.verdict,
       this.ends,
       h(
         "section",
@@ -186,6 +190,7 @@ class PortView implements View {
         this.charts.counters.element,
       ),
       h("div", { class: "port-side" }, identity.element, counterPanel.element),
+      this.physical.element,
       eventPanel.element,
     );
     this.drawEnds();
@@ -244,6 +249,7 @@ class PortView implements View {
     this.counters.refresh();
     this.errors.refresh();
     this.marks.refresh();
+    this.physical.update();
     this.showFaults();
     this.mode.update();
     this.drawBars();
@@ -264,6 +270,7 @@ class PortView implements View {
     for (const poll of [this.detail, this.shares, this.counters, this.errors, this.marks])
       poll.close();
     for (const chart of Object.values(this.charts)) chart.close();
+    this.physical.close();
     this.events.close();
   }
 

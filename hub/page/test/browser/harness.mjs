@@ -53,6 +53,7 @@ export const VIEWS = [
   "heatmap",
   "links",
   "ports",
+  "health",
   "jobs",
   "groups",
   "events",

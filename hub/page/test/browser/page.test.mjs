@@ -138,10 +138,10 @@ test("compared_ports_are_in_one_chart_and_in_the_export", { skip }, async (conte
   for (const key of keys) await page.click(`.table-row[data-id="${key}"] input`);
   await page.click("text=Compare 3 ports");
   await page.waitForFunction(
-    () => document.querySelectorAll(".chart:first-child .u-legend .u-series").length === 4,
+    () => document.querySelectorAll(".charts .chart:first-child .u-legend .u-series").length === 4,
   );
   assert.match(page.url(), new RegExp(`with=${keys[1]}`));
-  const names = await page.$$eval(".chart:first-child .u-legend .u-label", (labels) =>
+  const names = await page.$$eval(".charts .chart:first-child .u-legend .u-label", (labels) =>
     labels.slice(1).map((label) => label.textContent),
   );
   const expected = keys.map((key) => {

@@ -1,4 +1,4 @@
-// Ten questions of an operator. Each test starts at the overview, clicks at most twice, and finds
+// Eleven questions of an operator. Each test starts at the overview, clicks at most twice, and finds
 // the answer on the screen of a laptop without scrolling. The records are those of the known
 // faults, and one link is degraded.
 import assert from "node:assert/strict";
@@ -96,6 +96,15 @@ const QUESTIONS = [
       ["#figure-leaf", leaf.share],
     ],
   },
+  {
+    question: "Which cable ages, why, and what is its serial number?",
+    clicks: ['nav [title="Health"]', '.table-row[aria-rowindex="2"]'],
+    answers: ({ ageing }) => [
+      ["h1", [ageing.node]],
+      [".physical-verdict", ageing.why],
+      [".physical-verdict", [ageing.serial]],
+    ],
+  },
 ];
 
 const reason = isSimulated ? skip : "SKIPPED: IBNET_HUB does not name the program ibnet-hub";
@@ -121,7 +130,7 @@ function shareTexts(share) {
 
 /** Returns what the hub knows, independent of the page. */
 async function facts() {
-  const [{ rows }, { devices, ports }, trees, jobs, errors, sm, events, samplers] =
+  const [{ rows }, { devices, ports }, trees, jobs, errors, sm, events, samplers, health] =
     await Promise.all(
       [
         "ports?limit=5000",
@@ -132,6 +141,7 @@ async function facts() {
         "sm",
         "events",
         "samplers",
+        "links/health",
       ].map((path) => hub.json(path)),
     );
   const values = rows.filter(({ xmit_utilization }) => typeof xmit_utilization === "number");
@@ -186,6 +196,7 @@ async function facts() {
       busy: shareTexts(host.xmit_utilization),
     },
     ports: ports.length,
+    ageing: health.rows[0],
     injected: shareTexts(sent / capacity),
     leaf: { node: leaf.node, share: shareTexts(leaf.mean) },
   };
@@ -222,7 +233,7 @@ async function ask(context, name, { question, clicks, answers }) {
   assert.deepEqual(faults, []);
 }
 
-assert.equal(QUESTIONS.length, 10);
+assert.equal(QUESTIONS.length, 11);
 QUESTIONS.forEach((each, index) => {
   const words = each.question.replaceAll(/[^A-Za-z0-9]+/g, "_").toLowerCase();
   const name = `question_${index + 1}_${words.slice(0, -1)}`;

@@ -438,6 +438,8 @@ test("equal_events_are_folded_and_keep_the_newest_time", () => {
   );
   const kinds = { samplers: ["window_halved"], routine: ["window_halved"], links: ["link_down"] };
   assert.deepEqual(kindsOf(kinds, "window_changed"), ["samplers", "routine"]);
+  // An event of a newer sampler has no kind, so it is among all events.
+  assert.deepEqual(kindsOf(kinds, "event_of_a_newer_sampler"), []);
 });
 
 test("square_has_nodes_by_leaf_switch_and_then_the_other_hosts", () => {

@@ -33,3 +33,14 @@ test("missing_value_is_never_zero", () => {
     assert.equal(text, "–");
   }
 });
+
+const ratios = await load("src/model/ratio.ts");
+
+test("ratio_without_errors_is_below_its_interval_and_never_zero", () => {
+  const cases = [
+    [null, "two readings needed"],
+    [{ ratio: 1.44e-9, upper: 2e-9 }, "1.4e−9"],
+    [{ ratio: 0, upper: 3.69e-13 }, "below 3.7e−13"],
+  ];
+  for (const [measured, text] of cases) assert.equal(ratios.ratioText(measured), text);
+});

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::events::Filter;
-use crate::query::{congestion, evaluated};
+use crate::query::{congestion, evaluated, health};
 
 /// A fabric in virtual time: two switches with a link, and a host at each switch. One sampler reads
 /// all ports once a second.
@@ -202,6 +202,62 @@ fn errors_of_an_hour_are_added_up() {
     // The last error is after half an hour, so fewer than 21 are left an hour after the tenth.
     assert_eq!(fabric.run(45 * 60, errors, json!({})), [id]);
     assert_eq!(fabric.run(5 * 60, errors, json!({})), nothing());
+}
+
+/// Adds a minute of bit errors at both ends of the link between the switches. Each end has this
+/// many wrong bits after error correction in a minute.
+fn add_bit_errors(fabric: &mut Fabric, minute: u64, wrong: [u64; 2]) {
+    // The last second of the minute is a slot.
+    fabric.second += 59;
+    fabric.run(1, healthy, json!({}));
+    for (guid, wrong) in [1, 2].into_iter().zip(wrong) {
+        let head = json!({"ts": (fabric.second - 1) * SECOND, "slot": fabric.second - 1, "sampler": "s", "port": 1,
+            "guid": Guid(guid).to_string(), "lid": guid, "node": "", "dt_ns": null});
+        let phy = json!({"type": "phy", "time_since_last_clear_ms": 60_000 * minute, "phy_received_bits": 24_000_000_000_000 * minute,
+            "phy_corrected_bits": 20_000 * minute, "phy_effective_errors": wrong * minute, "phy_symbol_errors": 0,
+            "e2e_reason_opcode": 2, "local_reason_opcode": 2, "remote_reason_opcode": 0, "down_blame": 1, "down_intent": 2});
+        let module =
+            json!({"type": "module", "vendor_sn": "SN7", "vendor_pn": "P", "temperature_c": 48.0});
+        for mut record in [phy, module] {
+            let of_record = record.as_object_mut().expect("an object");
+            of_record.extend(head.as_object().expect("an object").clone());
+            state::add(&fabric.hub, fabric.second, &record.to_string());
+        }
+    }
+}
+
+#[test]
+fn link_to_repair_is_found_once_enough_was_seen() {
+    let mut fabric = Fabric::new(|_| ());
+    let id = "InfinibandLinkUnhealthy/0x0000000000000002/1";
+    // 1e-10 is above the limit of 1e-11.
+    (0..=60).for_each(|minute| add_bit_errors(&mut fabric, minute, [0, 2400]));
+    assert_eq!(fabric.run(40, healthy, json!({})), nothing());
+    let list = serde_json::to_value(health::find(&fabric.hub, 1)).expect("JSON");
+    let counts = json!({"replace": 0, "clean": 0, "watch": 1, "good": 0});
+    assert_eq!((&list["known"], &list["counts"]), (&json!(1), &counts));
+    let row = &list["rows"][0];
+    assert_eq!(
+        (&row["seen_minutes"], &row["port"]),
+        (&json!(60), &json!(1))
+    );
+    (61..=130).for_each(|minute| add_bit_errors(&mut fabric, minute, [0, 2400]));
+    assert_eq!(fabric.run(40, healthy, json!({})), [id]);
+    let row = serde_json::to_value(health::find(&fabric.hub, 0)).expect("JSON")["rows"][0].take();
+    let found = ["verdict", "node", "link_down", "serial"].map(|name| row[name].clone());
+    let reason = "reason 2 (high bit error ratio), intended: no, blamed: this end";
+    assert_eq!(found, ["clean", "n2", reason, "SN7"].map(Value::from));
+    assert_eq!(row["peer"]["node"], "n1");
+    // Both ends have a fault: the cable has to be replaced, and the link still has one alert.
+    (131..=260).for_each(|minute| add_bit_errors(&mut fabric, minute, [1200, 2400]));
+    let alerts = fabric.run(40, healthy, json!({}));
+    let of_link: Vec<_> = alerts
+        .iter()
+        .filter(|id| id.contains("Unhealthy"))
+        .collect();
+    assert_eq!(of_link, [id]);
+    let list = serde_json::to_value(health::find(&fabric.hub, 0)).expect("JSON");
+    assert_eq!(list["counts"]["replace"], 1);
 }
 
 #[test]

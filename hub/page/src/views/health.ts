@@ -1,0 +1,162 @@
+//! The links with their verdicts, worst first: which cable or module to replace, and why.
+
+import type { HealthLink, HealthLinks } from "../contract/types";
+import type { App } from "../model/app";
+import { Poll } from "../model/poll";
+import { significantRatio } from "../model/ratio";
+import { portKey, type Topology } from "../model/topology";
+import { count, dayTime, grouped } from "../model/units";
+import { h, setText } from "../parts/dom";
+import { makeFilter, orderOf } from "../parts/filter";
+import { type Column, Table } from "../parts/table";
+import type { View } from "../parts/view";
+import { portColumn } from "./columns";
+import { isFault, verdictText } from "./verdict";
+
+/** Time between two requests in milliseconds. */
+const PERIOD = 10_000;
+/** Max number of links that the view requests. */
+const MAX = 2000;
+
+const VERDICTS: readonly HealthLink["verdict"][] = ["replace", "clean", "watch", "good"];
+
+function text(
+  id: string,
+  title: string,
+  hint: string,
+  width: string,
+  value: (row: HealthLink) => string,
+  line?: 1 | 2 | 3,
+): Column<HealthLink> {
+  return {
+    id,
+    title,
+    hint,
+    width,
+    line,
+    value,
+    draw: (cell, row) => {
+      const found = value(row) || "–";
+      setText(cell, found);
+      cell.title = found;
+    },
+  };
+}
+
+export function makeHealth(app: App, _topology: Topology): View {
+  const columns: Column<HealthLink>[] = [
+    {
+      id: "verdict",
+      line: 1,
+      title: "Verdict",
+      hint: "Worst first: replace, clean, watch, good",
+      width: "76px",
+      value: (row) => row.rank,
+      draw: (cell, row) => {
+        setText(cell, row.verdict);
+        cell.classList.toggle("alert-text", isFault(row));
+      },
+    },
+    {
+      ...portColumn<HealthLink>(app, "port", "Port", (row) => row),
+      line: 1,
+      hint: "The end that receives the bits with errors",
+    },
+    portColumn<HealthLink>(app, "peer", "Other end", ({ peer }) => peer),
+    text("why", "Rule", "What was measured", "minmax(220px, 3fr)", verdictText, 3),
+    {
+      id: "since",
+      line: 2,
+      title: "Since",
+      width: "112px",
+      value: ({ since_ns }) => since_ns,
+      text: ({ since_ns }) => (since_ns === 0 ? "–" : dayTime(since_ns / 1e6)),
+    },
+    {
+      id: "raw",
+      title: "Before FEC",
+      hint: "Bit error ratio before error correction",
+      end: true,
+      width: "86px",
+      value: ({ raw }) => raw?.ratio ?? null,
+      text: ({ raw }) => (raw === null ? "–" : significantRatio(raw.ratio)),
+    },
+    text("serial", "Serial number", "Of the cable or the module", "132px", (row) => row.serial, 2),
+    text("module", "Module", "Vendor and part number", "minmax(110px, 1fr)", (row) =>
+      `${row.vendor} ${row.part}`.trim(),
+    ),
+    {
+      id: "celsius",
+      title: "Module °C",
+      end: true,
+      width: "76px",
+      value: ({ celsius }) => celsius,
+      text: ({ celsius }) => (celsius === null ? "–" : celsius.toFixed(0)),
+    },
+  ];
+  const table = new Table<HealthLink>({
+    label: "Condition of the links",
+    columns,
+    key: ({ guid, port }) => portKey(guid, port),
+    open: ({ guid, port }) =>
+      app.go({ view: "port", item: portKey(guid, port), options: {} }, true),
+    ...orderOf(app, "verdict", false),
+    empty: "Waiting for the hub…",
+  });
+  const filter = makeFilter(app, "Node, serial number or part", "Filter the links");
+  const note = h("span", { class: "muted", role: "status" });
+  const poll = new Poll<HealthLinks>(
+    app,
+    "links/health",
+    () => ({ top: MAX }),
+    () => app.notify("values"),
+    PERIOD,
+  );
+  let shown: unknown = null;
+  return {
+    element: h(
+      "div",
+      { class: "fill" },
+      h("div", { class: "toolbar" }, h("h1", {}, "Health"), filter.element, note),
+      table.element,
+    ),
+    update() {
+      poll.refresh();
+      filter.update();
+      const { answer, error } = poll;
+      if (answer === null) return setText(note, error);
+      const wanted = app.option("q").trim().toLowerCase();
+      const state = `${wanted} ${app.isLive}`;
+      if (shown === answer && table.element.dataset.state === state) return;
+      shown = answer;
+      table.element.dataset.state = state;
+      table.setEmpty(
+        answer.known === 0
+          ? "No bit errors were read. Samplers read them with the table [physical] of their configuration."
+          : "No link matches.",
+      );
+      table.setRows(answer.rows.filter((row) => wanted === "" || matches(row, wanted)));
+      const now = app.isLive ? "" : "; the newest, not of the selected time";
+      setText(note, error || `${summary(answer)}${now}`);
+    },
+    close() {
+      table.close();
+      poll.close();
+    },
+  };
+}
+
+function matches(row: HealthLink, wanted: string): boolean {
+  const { node, peer, serial, part, vendor, verdict } = row;
+  const texts = [node, peer?.node ?? "", serial, part, vendor, verdict, verdictText(row)];
+  return texts.some((each) => each.toLowerCase().includes(wanted));
+}
+
+/** Returns the number of links of each verdict. */
+function summary({ counts, known, rows }: HealthLinks): string {
+  const parts = VERDICTS.filter((verdict) => counts[verdict] > 0).map(
+    (verdict) => `${grouped(counts[verdict])} ${verdict}`,
+  );
+  const left = known > rows.length ? `; the worst ${grouped(rows.length)} are listed` : "";
+  return `${count(known, "link")}: ${parts.join(", ") || "none judged"}${left}`;
+}

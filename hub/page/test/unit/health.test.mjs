@@ -1,0 +1,33 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { load } from "../load.mjs";
+
+const { isFault, verdictSentence, verdictText } = await load("src/views/verdict.ts");
+
+const GOOD = {
+  verdict: "good",
+  why: [],
+  link_down: "reason 33 (the other end was disabled), intended: yes, blamed: unknown",
+  seen_minutes: 125,
+  window_minutes: 125,
+  serial: "SN7",
+  vendor: "V",
+  part: "P",
+};
+
+test("good_link_has_no_reason_and_a_judged_one_names_what_to_replace", () => {
+  assert.equal(verdictText(GOOD), "");
+  assert.equal(verdictSentence(GOOD), "Physical layer: good. Serial number SN7, V P.");
+  const why = ["link down 2 times in 24 h"];
+  const reason = "reason 2 (high bit error ratio), intended: no, blamed: this end";
+  const bad = { ...GOOD, verdict: "replace", why, link_down: reason, serial: "" };
+  assert.equal(
+    verdictSentence(bad),
+    `Physical layer: replace: ${why[0]}; last link down: ${reason}.`,
+  );
+  assert.deepEqual([GOOD, bad, { ...GOOD, verdict: "watch" }].map(isFault), [false, true, false]);
+});
+
+test("verdict_states_how_much_was_seen", () => {
+  assert.equal(verdictText({ ...GOOD, seen_minutes: 48 }), "48 of 125 minutes seen");
+});

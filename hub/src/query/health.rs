@@ -1,0 +1,223 @@
+//! Lists the links with the verdicts of [`ibnet_analysis::health`], worst first.
+//!
+//! A link has two ends, each of which counts the wrong bits that it receives. The list has the end
+//! with the worse verdict.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+
+use ibnet_analysis::health::inventory::Module;
+use ibnet_analysis::health::reading::Counter;
+use ibnet_analysis::health::verdict::{Applied, End, Ratio, Verdict, WINDOW_NS};
+use ibnet_analysis::ports::{PortKey, PortName};
+use ibnet_record::physical::{PhysicalKind, Value};
+use ibnet_record::registers::link_down::LinkDown;
+use serde::Serialize;
+
+use crate::live::topology::TopologyPort;
+use crate::state::{Hub, State};
+use crate::store::physical::Subject;
+
+const MINUTE_NS: u64 = 60_000_000_000;
+
+/// All links with readings.
+#[derive(Debug, Serialize)]
+pub(crate) struct HealthLinks {
+    /// Number of links with readings.
+    known: usize,
+    /// Number of links of each verdict.
+    counts: BTreeMap<&'static str, usize>,
+    pub(crate) rows: Vec<HealthLink>,
+}
+
+/// A link, by one end.
+#[derive(Debug, Serialize)]
+pub(crate) struct HealthLink {
+    /// The port, which receives the bits.
+    #[serde(flatten)]
+    pub(crate) port: PortName,
+    /// Place in the list, worst first.
+    rank: usize,
+    peer: Option<PortName>,
+    link: String,
+    pub(crate) verdict: Verdict,
+    /// The rules that apply, as text.
+    pub(crate) why: Vec<String>,
+    /// Why the link went down last. Null if it was not read, or if it never did.
+    link_down: Option<String>,
+    /// Time since which this end has its verdict, in nanoseconds since 1970.
+    since_ns: u64,
+    /// Minutes of readings, at most `window_minutes`.
+    seen_minutes: u64,
+    /// Minutes before which no verdict is worse than `watch`.
+    window_minutes: u64,
+    pub(crate) serial: Box<str>,
+    part: Box<str>,
+    vendor: Box<str>,
+    celsius: Option<f64>,
+    raw: Option<Ratio>,
+    effective: Option<Ratio>,
+    symbol: Option<Ratio>,
+}
+
+/// An end of a link with what orders the list.
+#[derive(Clone, Copy, Debug)]
+struct Ranked<'a> {
+    key: PortKey,
+    subject: &'a Subject,
+    port: Option<&'a TopologyPort>,
+    verdict: Verdict,
+    /// Ratios of bit errors after PLR, after FEC, and before.
+    ratios: [f64; 3],
+}
+
+impl<'a> Ranked<'a> {
+    /// Returns `None` if the bit errors of the port were not read.
+    fn of(state: &'a State, key: PortKey, subject: &'a Subject) -> Option<Self> {
+        let end = &subject.end;
+        if end.since_ns() == 0 {
+            return None;
+        }
+        let ports = &state.topology.ports;
+        let port = state.topology.find(key).and_then(|index| ports.get(index));
+        let peer = port.and_then(|port| {
+            let (guid, peer) = port.peer_guid.zip(port.peer_port)?;
+            Some(&state.store.physical.get((guid, Some(peer)))?.end)
+        });
+        Some(Self {
+            key,
+            subject,
+            port,
+            verdict: end.combined(peer),
+            ratios: [Counter::Symbols, Counter::Effective, Counter::Corrected]
+                .map(|counter| ratio(end, counter)),
+        })
+    }
+
+    fn peer(&self) -> Option<PortKey> {
+        let port = self.port?;
+        port.peer_guid.zip(port.peer_port)
+    }
+
+    /// Orders ends of links, the worst one first.
+    fn order(&self, other: &Self) -> Ordering {
+        let ratios = || other.ratios.partial_cmp(&self.ratios);
+        other
+            .verdict
+            .cmp(&self.verdict)
+            .then_with(|| ratios().unwrap_or(Ordering::Equal))
+            .then_with(|| self.key.cmp(&other.key))
+    }
+
+    fn row(&self, rank: usize) -> HealthLink {
+        let (end, port) = (&self.subject.end, self.port);
+        let module = Module::of(&self.subject.named(PhysicalKind::Module));
+        let name = port.map_or("", |port| &port.node);
+        let peer = |key| {
+            PortName::new(
+                port.and_then(|port| port.peer_node.as_deref())
+                    .unwrap_or(""),
+                key,
+            )
+        };
+        HealthLink {
+            port: PortName::new(name, self.key),
+            rank,
+            peer: self.peer().map(peer),
+            link: port.map_or_else(String::new, |port| port.link.clone()),
+            verdict: self.verdict,
+            why: end.applied().iter().map(Applied::to_string).collect(),
+            link_down: link_down(self.subject),
+            since_ns: end.since_ns(),
+            seen_minutes: end.seen_ns() / MINUTE_NS,
+            window_minutes: WINDOW_NS / MINUTE_NS,
+            serial: module.serial,
+            part: module.part,
+            vendor: module.vendor,
+            celsius: end.celsius(),
+            raw: end.raw(),
+            effective: end.effective(),
+            symbol: end.symbol(),
+        }
+    }
+}
+
+/// Returns the ratio of errors in the window, or 0 without bits. It has no interval, which would
+/// cost too much for all ports.
+fn ratio(end: &End, counter: Counter) -> f64 {
+    let increase = |counter| end.window()?.increase(counter);
+    let bits = increase(Counter::Bits).unwrap_or(0).max(1) as f64;
+    increase(counter).unwrap_or(0) as f64 / bits
+}
+
+/// Returns why the link went down last, as text.
+fn link_down(subject: &Subject) -> Option<String> {
+    let values = subject.named(PhysicalKind::Phy);
+    let down = LinkDown::of(|name| match values.get(name) {
+        Some(Value::Integer(value)) => Some(*value),
+        _ => None,
+    });
+    down.filter(|down| down.reason > 0)
+        .map(|down| down.to_string())
+}
+
+/// Returns all links, the worst one first.
+fn ranked(state: &State) -> Vec<Ranked<'_>> {
+    let ends = state.store.physical.ports();
+    let ends: BTreeMap<PortKey, Ranked<'_>> = ends
+        .filter_map(|(key, subject)| Some((key, Ranked::of(state, key, subject)?)))
+        .collect();
+    let is_worse = |end: &&Ranked<'_>| {
+        let other = end.peer().and_then(|peer| ends.get(&peer));
+        other.is_none_or(|other| end.order(other).is_le())
+    };
+    let mut links: Vec<Ranked<'_>> = ends.values().filter(is_worse).copied().collect();
+    links.sort_unstable_by(Ranked::order);
+    links
+}
+
+/// Returns the first `top` links, or all if it is 0.
+pub(crate) fn find(hub: &Hub, top: usize) -> HealthLinks {
+    let state = hub.read();
+    let links = ranked(&state);
+    let mut counts = [
+        Verdict::Replace,
+        Verdict::Clean,
+        Verdict::Watch,
+        Verdict::Good,
+    ]
+    .map(|verdict| (verdict.as_str(), 0))
+    .into_iter()
+    .collect::<BTreeMap<_, _>>();
+    for link in &links {
+        *counts.entry(link.verdict.as_str()).or_default() += 1;
+    }
+    let top = if top == 0 { links.len() } else { top };
+    HealthLinks {
+        known: links.len(),
+        counts,
+        rows: links
+            .iter()
+            .take(top)
+            .enumerate()
+            .map(|(rank, link)| link.row(rank))
+            .collect(),
+    }
+}
+
+/// Returns the links that a person has to repair.
+pub(crate) fn faulty(hub: &Hub) -> Vec<HealthLink> {
+    let state = hub.read();
+    let links = ranked(&state).into_iter();
+    let faulty = links.take_while(|link| link.verdict >= Verdict::Clean);
+    faulty
+        .enumerate()
+        .map(|(rank, link)| link.row(rank))
+        .collect()
+}
+
+/// Returns the verdict on one end of a link.
+pub(crate) fn of_port(state: &State, key: PortKey) -> Option<HealthLink> {
+    let subject = state.store.physical.get((key.0, Some(key.1)))?;
+    Ranked::of(state, key, subject).map(|end| end.row(0))
+}
