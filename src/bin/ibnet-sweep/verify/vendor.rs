@@ -12,6 +12,7 @@ use ibnet::mad::smp::{self, NodeInfo};
 use ibnet::mad::transport::Transport;
 use ibnet::mad::transport::sim::SimTransport;
 use ibnet::mad::transport::umad::UmadTransport;
+use ibnet::mad::vendor::NVIDIA;
 use ibnet::sweep::driver::{Address, Clock, DeviceClient, SystemClock};
 use ibnet::sweep::query::Client;
 use ibnet::time::Instant;
@@ -33,9 +34,6 @@ const SPACING: Duration = Duration::from_millis(20);
 
 /// Max wait for the reply to one MAD. Firmware is slow.
 const TIMEOUT: Duration = Duration::from_millis(500);
-
-/// Vendor ID of NVIDIA in NodeInfo.
-const NVIDIA: u32 = 0x2c9;
 
 /// Sends MADs at a limited rate.
 struct Pace {

@@ -177,7 +177,7 @@ impl Cable {
     }
 
     /// Returns whether this end has a bad contact.
-    fn has_bad_contact(&self) -> bool {
+    pub(super) fn has_bad_contact(&self) -> bool {
         self.end.is_multiple_of(CONTACT_ONE_OF)
     }
 
