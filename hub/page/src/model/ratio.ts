@@ -5,10 +5,9 @@ export function significantRatio(ratio: number): string {
   return ratio === 0 ? "0" : ratio.toExponential(1).replace("-", "−");
 }
 
-/** Formats a measured ratio. Without errors, it is below the upper end of its interval. */
-export function ratioText(measured: { ratio: number; upper: number } | null): string {
-  if (measured === null) return "two readings needed";
-  return measured.ratio === 0
-    ? `below ${significantRatio(measured.upper)}`
-    : significantRatio(measured.ratio);
+/** Formats a ratio that can be missing, or that has no errors yet: its interval bounds it. */
+export function ratioText(ratio: number | null | undefined): string {
+  if (ratio === null || ratio === undefined) return "–";
+  // Devices report 15e-255 without errors.
+  return ratio < 1e-60 ? "none" : significantRatio(ratio);
 }

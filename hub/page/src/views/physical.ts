@@ -40,7 +40,7 @@ const RATIO_COLUMNS: Column<ErrorRatio>[] = [
     line: 1,
     title: "Bit errors",
     hint: "Before error correction (FEC), after it, and after retransmission (PLR) too",
-    width: "minmax(82px, 0.6fr)",
+    width: "minmax(78px, 0.6fr)",
     value: ({ ratio }) => Object.keys(RATIO_NAMES).indexOf(ratio),
     text: ({ ratio }) => RATIO_NAMES[ratio],
   },
@@ -49,15 +49,15 @@ const RATIO_COLUMNS: Column<ErrorRatio>[] = [
     line: 2,
     title: "Measured",
     hint: "Wrong bits divided by received bits, by differences of the counters",
-    width: "minmax(66px, 0.5fr)",
+    width: "minmax(74px, 0.6fr)",
     value: ({ measured }) => measured?.ratio ?? null,
-    text: ({ measured }) => ratioText(measured),
+    text: ({ measured }) => ratioText(measured?.ratio),
   },
   {
     id: "interval",
     line: 3,
     title: "95 % interval",
-    width: "minmax(150px, 1.2fr)",
+    width: "minmax(144px, 1.2fr)",
     value: ({ measured }) => measured?.lower ?? null,
     text: ({ measured }) =>
       measured === null
@@ -70,7 +70,7 @@ const RATIO_COLUMNS: Column<ErrorRatio>[] = [
     title: "Wrong bits",
     hint: "Wrong bits in the time of the measurement",
     end: true,
-    width: "minmax(104px, 0.8fr)",
+    width: "minmax(100px, 0.8fr)",
     value: ({ measured }) => measured?.errors ?? null,
     text: ({ measured }) => (measured === null ? "–" : grouped(measured.errors)),
   },
@@ -80,14 +80,9 @@ const RATIO_COLUMNS: Column<ErrorRatio>[] = [
     title: "Device",
     hint: "The ratio that the firmware computes, with one digit",
     end: true,
-    width: "minmax(60px, 0.5fr)",
+    width: "minmax(66px, 0.6fr)",
     value: ({ of_device }) => of_device,
-    text: ({ of_device }) =>
-      of_device === null
-        ? "not read"
-        : of_device < 1e-60
-          ? "no errors"
-          : significantRatio(of_device),
+    text: ({ of_device }) => ratioText(of_device),
   },
 ];
 
@@ -104,7 +99,7 @@ function laneColumn(
     title,
     hint,
     end: true,
-    width: "minmax(84px, 1fr)",
+    width: id === "errors" ? "minmax(100px, 1.2fr)" : "minmax(72px, 1fr)",
     value: (lane) => lane[id],
     text: (lane) => {
       const value = lane[id];
@@ -123,7 +118,7 @@ const LANE_COLUMNS: Column<Lane>[] = [
     text: ({ lane }) => String(lane),
   },
   laneColumn("errors", "Wrong bits", "Since the counters were cleared", grouped, 1),
-  laneColumn("ratio", "Ratio", "Of the device, with one digit", significantRatio, 1),
+  laneColumn("ratio", "Ratio", "Of the device, with one digit", ratioText, 1),
   laneColumn("received", "Received", "Received light power", power, 2),
   laneColumn("sent", "Sent", "Sent light power", power, 2),
   laneColumn(
@@ -256,7 +251,9 @@ export class PhysicalSection {
     setText(this.missing, answer.pages.length === 0 ? reason : "");
     const newest = Math.max(0, ...answer.pages.map(({ ts }) => ts));
     const over =
-      answer.ratios_seconds === 0 ? "" : `; ratios of ${duration(answer.ratios_seconds)}`;
+      answer.ratios_seconds === 0
+        ? "; a ratio needs two readings"
+        : `; ratios of ${duration(answer.ratios_seconds)}`;
     setText(this.note, newest === 0 ? "" : `last reading ${age(newest)}${over}`);
     const { health } = answer;
     setText(this.verdict, health === null ? "" : verdictSentence(health));
@@ -393,7 +390,7 @@ function lanesOf(pages: Pages): Lane[] {
     lane,
     errors: errors[lane] ?? null,
     ratio:
-      coefficient[lane] === undefined || magnitude[lane] === undefined || magnitude[lane] > 60
+      !coefficient[lane] || magnitude[lane] === undefined
         ? null
         : coefficient[lane] / 10 ** magnitude[lane],
     received: received[lane] ?? null,
