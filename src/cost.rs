@@ -104,10 +104,21 @@ pub struct PlanCost {
     /// Highest rate of 1, 2, 5, 10, 20 Hz and so on at which the longest sweep fits. Null if no
     /// rate of at least 0.1 Hz fits.
     pub highest_rate_hz: Option<f64>,
+    /// What `[physical]` with its defaults adds.
+    pub physical: PhysicalCost,
     /// Sum over the samplers.
     pub total: Cost,
     /// Cost of each sampler, in the order of the samplers of the report.
     pub samplers: Vec<Cost>,
+}
+
+/// Cost of the physical layer of all ports and switches, for reports.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
+pub struct PhysicalCost {
+    /// Queries per second.
+    pub mads_per_second: f64,
+    /// Bytes of the records of a day, as JSON lines.
+    pub raw_bytes_per_day: u64,
 }
 
 /// Where a device has its error counters.

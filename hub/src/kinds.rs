@@ -10,6 +10,7 @@ const KINDS: [(&str, &[&str]); 6] = [
         "links",
         &[
             "link_down",
+            "link_down_reason",
             "link_up",
             "link_flapped",
             "link_change",

@@ -7,6 +7,7 @@
 //! record have a field of the same name, the first page with an answer gives the value.
 
 use std::collections::BTreeMap;
+use std::fmt::{self, Display, Formatter};
 
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
@@ -83,7 +84,8 @@ pub struct PhysicalHead<Text> {
     /// Name of the device.
     #[serde(default)]
     pub node: Text,
-    /// Time since the previous record of this type and port, in nanoseconds. Null in the first one.
+    /// Time since the previous record of this type and port, in nanoseconds. Null in the first one,
+    /// and in one that has only the reason why a link went down.
     pub dt_ns: Option<u64>,
 }
 
@@ -143,6 +145,43 @@ impl Serialize for Values {
             map.serialize_entry(name, value)?;
         }
         map.end()
+    }
+}
+
+/// The names of a cable or a module that identify it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Cable {
+    /// Name of the vendor.
+    pub vendor: Box<str>,
+    /// Part number.
+    pub part: Box<str>,
+    /// Serial number. The same at both ends of most cables.
+    pub serial: Box<str>,
+}
+
+impl Cable {
+    /// Finds the names in a `module` record. Returns `None` if it has no serial number.
+    pub fn of(values: &Values) -> Option<Self> {
+        let text = |name| match values.get(name)? {
+            Value::Text(text) if !text.is_empty() => Some(text.as_str().into()),
+            _ => None,
+        };
+        Some(Self {
+            serial: text("vendor_sn")?,
+            vendor: text("vendor_name").unwrap_or_default(),
+            part: text("vendor_pn").unwrap_or_default(),
+        })
+    }
+}
+
+impl Display for Cable {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Self {
+            vendor,
+            part,
+            serial,
+        } = self;
+        write!(f, "serial number {serial}, part {part} of {vendor}")
     }
 }
 

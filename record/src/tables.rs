@@ -1,6 +1,7 @@
 //! The parts of documents that are made from the code: the fields of `port` records and of the
-//! records of the physical layer, and all counters in `docs/records.md`, the registers in `docs/inside/registers.md`, the columns of ports
-//! in SQL, and the schemas of ports in `hub/openapi.json`.
+//! records of the physical layer, and all counters in `docs/records.md`, the registers in
+//! `docs/inside/registers.md`, the columns of ports in SQL, and the schemas of ports in
+//! `hub/openapi.json`.
 //!
 //! `cargo run --no-default-features --example records` updates the documents.
 
@@ -27,6 +28,7 @@ pub fn update(document: &str) -> Option<String> {
         ("port", port()),
         ("counters", attributes::tables::markdown()),
         ("registers", registers::tables::markdown()),
+        ("reasons", registers::link_down::markdown()),
     ];
     let of_layer = PhysicalKind::ALL.map(|kind| (kind.as_str(), physical(kind)));
     let tables = tables.into_iter().chain(of_layer).map(|(name, table)| {

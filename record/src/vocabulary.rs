@@ -84,6 +84,8 @@ words! {
         LinkChange = "link_change",
         /// A link is down.
         LinkDown = "link_down",
+        /// Why a link went down.
+        LinkDownReason = "link_down_reason",
         /// A link went down and came up again between two reads of its state.
         LinkFlapped = "link_flapped",
         /// A link is up again.
@@ -154,6 +156,7 @@ impl EventName {
             Self::Implausible
             | Self::LinkChange
             | Self::LinkDown
+            | Self::LinkDownReason
             | Self::LinkFlapped
             | Self::LinkUp
             | Self::PeerChanged

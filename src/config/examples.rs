@@ -23,6 +23,7 @@ pub const SIMULATED: &[(&str, &str)] = &[
     ("simulated.loss", "0.01"),
     ("simulated.wide_counters", "\"switches\""),
     ("simulated.dead", "[\"node007\", \"leaf03\"]"),
+    ("simulated.links_down", "3"),
     ("simulated.smps_by_lid", "false"),
     ("simulated.seed", "1"),
 ];
@@ -62,6 +63,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("links.state", "true"),
     ("physical.enabled", "true"),
     ("physical.every", "\"1m\""),
+    ("physical.bit_errors_every", "\"30s\""),
     ("physical.modules_every", "\"5m\""),
     ("physical.sensors_every", "\"30s\""),
     ("physical.budget", "0.03"),

@@ -14,8 +14,10 @@ use crate::sweep::engine::PhysicalConfig;
 pub struct Physical {
     /// Whether the physical layer is read.
     pub enabled: bool,
-    /// Time between two readings of a port.
+    /// Time between two readings of all registers of a port.
     pub every: String,
+    /// Time between two readings of the bit errors of a port.
+    pub bit_errors_every: String,
     /// Time between two readings of a module.
     pub modules_every: String,
     /// Time between two readings of the sensors of a switch.
@@ -34,6 +36,7 @@ impl Default for Physical {
         Self {
             enabled: false,
             every,
+            bit_errors_every: text(engine.bit_errors_every),
             modules_every,
             sensors_every,
             budget: f64::from(engine.budget_ppm) / PPM,
@@ -61,6 +64,7 @@ impl Physical {
                 every("physical.modules_every", &self.modules_every)?,
                 every("physical.sensors_every", &self.sensors_every)?,
             ],
+            bit_errors_every: every("physical.bit_errors_every", &self.bit_errors_every)?,
             budget_ppm: (self.budget * PPM).round() as u32,
             timeout: duration(
                 "physical.timeout",

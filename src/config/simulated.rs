@@ -33,6 +33,8 @@ pub struct Simulated {
     pub wide_counters: String,
     /// Names of devices that do not answer.
     pub dead: Vec<String>,
+    /// Number of links between switches that are down during the scenario.
+    pub links_down: usize,
     /// Whether devices answer SMPs by LID.
     pub smps_by_lid: bool,
     /// Seed of all random values.
@@ -48,6 +50,7 @@ impl Default for Simulated {
             loss: 0.0,
             wide_counters: WideCounters::Switches.as_str().to_owned(),
             dead: Vec::new(),
+            links_down: 0,
             smps_by_lid: true,
             seed: 1,
         }
@@ -102,6 +105,8 @@ pub struct Simulation {
     pub wide_counters: WideCounters,
     /// Names of devices that do not answer: the whole node description or its first word.
     pub dead: Vec<String>,
+    /// Number of links between switches that are down during the scenario.
+    pub links_down: usize,
     /// Whether devices answer SMPs by LID.
     pub smps_by_lid: bool,
     /// Seed of all random values.
@@ -239,6 +244,7 @@ impl Simulated {
             loss: self.loss,
             wide_counters,
             dead: self.dead.clone(),
+            links_down: self.links_down,
             smps_by_lid: self.smps_by_lid,
             seed: self.seed,
         })

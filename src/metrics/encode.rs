@@ -16,6 +16,7 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use super::snapshot::{BOUNDS, Distribution, Port, Snapshot};
 use super::{Content, LastSlot, Peers, names};
 use crate::sweep::engine::SubnetManager;
+use crate::sweep::physical_record::{Gauge, Measured};
 
 /// The last slots of all workers, and the peers of their ports.
 #[derive(Debug)]
@@ -90,6 +91,7 @@ impl Collector for Fabric {
             if !kind.ports.is_empty() {
                 kind.counters(page)?;
                 kind.gauges(page)?;
+                kind.physical(page)?;
                 kind.infos(&self.peers, page)?;
             }
         }
@@ -306,6 +308,46 @@ impl<'a> PortsOfKind<'a> {
         Ok(())
     }
 
+    /// Encodes the newest values of the physical layer of ports that answered in the last slot.
+    fn physical(&self, page: &mut Page<'_>) -> fmt::Result {
+        let values = |port: &LabelledPort<'a>, gauge| {
+            let is_valid = port.is_fresh && port.port.is_up;
+            let ts = if is_valid { port.worker.ts } else { u64::MAX };
+            let of_gauge = move |of: &&Measured| of.gauge == gauge;
+            port.port.physical.at(ts).filter(of_gauge)
+        };
+        for of in Gauge::ALL {
+            let name = self.name(of.as_str());
+            if self
+                .ports
+                .iter()
+                .all(|port| values(port, of).next().is_none())
+            {
+                continue;
+            }
+            let help = help(of);
+            let Some(mut metric) = page.family(&name, help, MetricType::Gauge)? else {
+                continue;
+            };
+            let is_of_port = of.as_str().starts_with("port_");
+            for port in &self.ports {
+                let key = |name: &str| name != "port" || is_of_port;
+                let labels = port.labels.iter().filter(|(name, _)| key(name));
+                let labels: Labels = labels.cloned().collect();
+                for Measured { lane, value, .. } in values(port, of) {
+                    match lane {
+                        Some(lane) => {
+                            let labels = with(&labels, "lane", lane.to_string());
+                            gauge(&mut metric, &labels, *value)?;
+                        }
+                        None => gauge(&mut metric, &labels, *value)?,
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Encodes the info metrics, which dashboards join with other metrics: names, LIDs and peers.
     ///
     /// Their values come from the plan, so they exist even if a device does not answer.
@@ -362,6 +404,21 @@ impl<'a> PortsOfKind<'a> {
             gauge(&mut metric, &labels, 1.0)?;
         }
         Ok(())
+    }
+}
+
+/// Returns the explanation of a value of the physical layer.
+const fn help(of: Gauge) -> &'static str {
+    match of {
+        Gauge::RawBer => "Bit error ratio before error correction, as the device computes it",
+        Gauge::EffectiveBer => "Bit error ratio after error correction (FEC)",
+        Gauge::SymbolBer => "Bit error ratio after error correction and retransmission (PLR)",
+        Gauge::LaneBer => "Bit error ratio of a lane before error correction",
+        Gauge::ModuleTemperature => "Temperature of the module or cable",
+        Gauge::ReceivePower => "Optical power that the module receives",
+        Gauge::TransmitPower => "Optical power that the module sends",
+        Gauge::Temperature => "Temperature of the chip of the switch",
+        Gauge::Uptime => "Time since the switch was started",
     }
 }
 
@@ -778,7 +835,7 @@ fn distribution(metric: &mut MetricEncoder<'_>, labels: &Labels, of: &Distributi
 mod tests {
     use prometheus_client::encoding::text::encode;
     use prometheus_client::metrics::family::Family;
-    use prometheus_client::metrics::gauge::Gauge;
+    use prometheus_client::metrics::gauge::Gauge as Value;
     use prometheus_client::registry::Registry;
 
     use super::*;
@@ -806,7 +863,7 @@ mod tests {
     fn every_character_is_valid_and_visible_in_a_label() {
         let characters: Vec<char> = ('\0'..=char::MAX).collect();
         let mut registry = Registry::default();
-        let family = Family::<Labels, Gauge>::default();
+        let family = Family::<Labels, Value>::default();
         registry.register("a", "b", family.clone());
         // The numbers make the values of different chunks distinct.
         let chunks: Vec<String> = characters

@@ -6,12 +6,14 @@ use ibnet_record::attributes::Group;
 use ibnet_record::types::NodeKind;
 
 use super::names;
+use crate::sweep::physical_record::Gauge;
 
 /// The key `metrics.families`: patterns of the family names that `docs/metrics.md` lists.
 ///
 /// A family is served if its name matches a pattern without `!`, or if there is no such pattern.
 /// A family that matches a pattern with `!` is never served. `*` in a pattern matches any text,
-/// and the order of the patterns has no meaning.
+/// and the order of the patterns has no meaning. The families of the physical layer are served only
+/// if a pattern matches them.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Families {
     included: Vec<String>,
@@ -43,7 +45,8 @@ impl Families {
     /// counter.
     pub fn serves(&self, name: &str) -> bool {
         let any = |patterns: &[String]| patterns.iter().any(|pattern| matches(pattern, name));
-        (self.included.is_empty() || any(&self.included)) && !any(&self.excluded)
+        let is_default = || self.included.is_empty() && !is_physical(name);
+        (is_default() || any(&self.included)) && !any(&self.excluded)
     }
 }
 
@@ -117,6 +120,13 @@ const OF_IBNET: [&str; 32] = [
     "up",
 ];
 
+/// Returns whether a family has values of the physical layer.
+fn is_physical(name: &str) -> bool {
+    Gauge::ALL
+        .iter()
+        .any(|gauge| name.ends_with(gauge.as_str()))
+}
+
 /// Returns the names of all families that any counter groups and devices can have.
 fn all() -> BTreeSet<String> {
     let counters = Group::ALL
@@ -128,6 +138,7 @@ fn all() -> BTreeSet<String> {
         .chain([names::SECOND_SPELLING.1.into()])
         .map(|counter| format!("{counter}_total"))
         .chain(OF_KIND.map(str::to_owned))
+        .chain(Gauge::ALL.map(|gauge| gauge.to_string()))
         .collect();
     let of_ports = NodeKind::ALL.iter().flat_map(|kind| {
         of_kind
@@ -178,6 +189,16 @@ mod tests {
                 && !serves(&["!*_data_bytes_total", "infiniband_*"], data)
         );
         assert!(serves(&["ibnet_up"], "ibnet_up") && !serves(&["ibnet_up"], "ibnet_ports"));
+    }
+
+    #[test]
+    fn families_of_the_physical_layer_are_served_only_if_named() {
+        let name = "infiniband_switch_port_raw_bit_error_ratio";
+        assert!(!serves(&[], name) && !serves(&["!ibnet_*"], name));
+        assert!(!serves(&["ibnet_*"], name) && !serves(&["*", "!*_ratio"], name));
+        assert!(serves(&["*"], name) && serves(&["ibnet_*", "*_bit_error_ratio"], name));
+        let physical = all().into_iter().filter(|name| is_physical(name));
+        assert_eq!(physical.count(), Gauge::ALL.len() * NodeKind::ALL.len());
     }
 
     #[test]

@@ -14,6 +14,7 @@ use super::{Metrics, names};
 use crate::sweep::counter::Columns;
 use crate::sweep::driver::{DriverSettings, PortReport, SlotReport};
 use crate::sweep::engine::SubnetManager;
+use crate::sweep::physical_record::Newest;
 use crate::sweep::port_record::{PortIdentity, Shares};
 use crate::sweep::stats::{Durations, MAD_OCTETS_ON_LINK, Rejected};
 
@@ -70,6 +71,8 @@ pub(super) struct Port {
     pub(super) peaks: Shares,
     /// Number of saturated counters.
     pub(super) saturated: u32,
+    /// Newest values of the physical layer.
+    pub(super) physical: Newest,
 }
 
 /// Totals since the worker started.
@@ -435,6 +438,7 @@ impl Port {
             shares: Shares::default(),
             peaks: Shares::default(),
             saturated: 0,
+            physical: Newest::default(),
         };
         port.take(report);
         port
@@ -448,6 +452,7 @@ impl Port {
             identity,
             sample,
             reading,
+            physical,
             active,
         } = report;
         self.is_up = match sample.status {
@@ -457,6 +462,7 @@ impl Port {
             _ => false,
         };
         self.active = *active;
+        self.physical.clone_from(physical);
         self.shares = Shares::of(identity, sample, reading.held_rates());
     }
 }

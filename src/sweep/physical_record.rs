@@ -1,9 +1,13 @@
 //! The writer of the records of the physical layer: it turns the registers of a reading into values.
+//! It also has those values that are in the metrics.
+
+use std::sync::Arc;
 
 use ibnet_record::attributes::Field;
-use ibnet_record::physical::{TX_BIAS, Value, Values, column};
-use ibnet_record::registers::Page;
+use ibnet_record::physical::{PhysicalKind, TX_BIAS, Value, Values, column};
+use ibnet_record::registers::{self, Page};
 use ibnet_record::schema::Kind;
+use ibnet_record::words;
 
 use crate::mad::vendor::register::Image;
 
@@ -22,6 +26,135 @@ pub fn values<'a>(images: impl IntoIterator<Item = (Page, &'a Image)>) -> Values
         }
     }
     values
+}
+
+words! {
+    /// A value of the physical layer in the metrics, by the name of its family without prefix.
+    pub enum Gauge {
+        /// Bit error ratio before error correction, as the device computes it.
+        RawBer = "port_raw_bit_error_ratio",
+        /// Bit error ratio after error correction.
+        EffectiveBer = "port_effective_bit_error_ratio",
+        /// Bit error ratio after retransmission.
+        SymbolBer = "port_symbol_bit_error_ratio",
+        /// Bit error ratio of a lane before error correction.
+        LaneBer = "port_lane_raw_bit_error_ratio",
+        /// Temperature of the module of a port in degrees Celsius.
+        ModuleTemperature = "port_module_temperature_celsius",
+        /// Received optical power of a lane in watts.
+        ReceivePower = "port_module_receive_power_watts",
+        /// Transmitted optical power of a lane in watts.
+        TransmitPower = "port_module_transmit_power_watts",
+        /// Temperature of the chip of a switch in degrees Celsius.
+        Temperature = "temperature_celsius",
+        /// Time since a switch was started in seconds.
+        Uptime = "uptime_seconds",
+    }
+}
+
+/// A value of a gauge, and the lane that it is about.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Measured {
+    /// The gauge.
+    pub gauge: Gauge,
+    /// The lane, if the gauge has one value for each.
+    pub lane: Option<u8>,
+    /// The value.
+    pub value: f64,
+}
+
+/// The values of the newest record of each type of a port.
+#[derive(Clone, Debug, Default)]
+pub struct Newest([(u64, Arc<[Measured]>); PhysicalKind::ALL.len()]);
+
+impl Newest {
+    /// Takes the values of a record. They are old at a time in nanoseconds since 1970.
+    pub(super) fn take(&mut self, kind: PhysicalKind, values: &Values, old_at: u64) {
+        self.0[kind as usize] = (old_at, measured(kind, values).into());
+    }
+
+    /// Iterates over the values that are not old at a time in nanoseconds since 1970.
+    pub fn at(&self, ts: u64) -> impl Iterator<Item = &Measured> {
+        let valid = self.0.iter().filter(move |(old_at, _)| ts < *old_at);
+        valid.flat_map(|(_, measured)| measured.iter())
+    }
+}
+
+/// Devices report this magnitude if there were no errors.
+const NO_ERRORS: u64 = 255;
+
+/// Number of lanes of most links. A link without light on the lanes behind them does not have these.
+const USUAL_LANES: usize = 4;
+
+/// Returns the values of a record that are in the metrics.
+fn measured(kind: PhysicalKind, values: &Values) -> Vec<Measured> {
+    let array = |name| match values.get(name) {
+        Some(Value::Integers(array)) => array.as_slice(),
+        _ => &[],
+    };
+    let float = |name| match values.get(name) {
+        Some(Value::Float(value)) => Some(*value),
+        _ => None,
+    };
+    let ratio = |coefficient: u64, magnitude: u64| match magnitude {
+        NO_ERRORS => 0.0,
+        _ => registers::ber(coefficient, magnitude),
+    };
+    let of_link = |prefix| {
+        let part = |part| values.integer(&format!("{prefix}_{part}"));
+        Some(ratio(part("coef")?, part("magnitude")?))
+    };
+    let ratios = array("raw_ber_coef_lane")
+        .iter()
+        .zip(array("raw_ber_magnitude_lane"));
+    // Firmware that does not compute the ratio of a lane leaves both parts 0.
+    let ratios = ratios.map(|parts| (parts != (&0, &0)).then(|| ratio(*parts.0, *parts.1)));
+    let has_light = |lanes: &[u64]| lanes.iter().skip(USUAL_LANES).any(|power| *power > 0);
+    let (received, sent) = (array("rx_power_uw"), array("tx_power_uw"));
+    let lanes = if has_light(received) || has_light(sent) {
+        received.len()
+    } else {
+        USUAL_LANES
+    };
+    let watts = |power: &u64| Some(*power as f64 / 1e6);
+    let one = |value| (None, value);
+    let of_lanes = |lane: usize, value| (Some(lane as u8), value);
+    let of_gauge = |gauge| -> Vec<(Option<u8>, Option<f64>)> {
+        match (kind, gauge) {
+            (PhysicalKind::Phy, Gauge::RawBer) => vec![one(of_link("raw_ber"))],
+            (PhysicalKind::Phy, Gauge::EffectiveBer) => vec![one(of_link("effective_ber"))],
+            (PhysicalKind::Phy, Gauge::SymbolBer) => vec![one(of_link("symbol_ber"))],
+            (PhysicalKind::Phy, Gauge::LaneBer) => {
+                let lanes = ratios.clone().enumerate();
+                lanes.map(|(lane, value)| of_lanes(lane, value)).collect()
+            }
+            (PhysicalKind::Module, Gauge::ModuleTemperature) => vec![one(float("temperature_c"))],
+            (PhysicalKind::Module, Gauge::ReceivePower | Gauge::TransmitPower) => {
+                let power = if gauge == Gauge::ReceivePower {
+                    received
+                } else {
+                    sent
+                };
+                let lanes = power.iter().take(lanes).enumerate();
+                lanes
+                    .map(|(lane, value)| of_lanes(lane, watts(value)))
+                    .collect()
+            }
+            (PhysicalKind::Sensors, Gauge::Temperature) => vec![one(float("temperature_c"))],
+            (PhysicalKind::Sensors, Gauge::Uptime) => {
+                vec![one(values.integer("uptime_s").map(|time| time as f64))]
+            }
+            _ => Vec::new(),
+        }
+    };
+    let all = Gauge::ALL.into_iter().flat_map(|gauge| {
+        let values = of_gauge(gauge).into_iter();
+        values.filter_map(move |(lane, value)| {
+            let value = value?;
+            Some(Measured { gauge, lane, value })
+        })
+    });
+    all.collect()
 }
 
 /// Returns the value of a field.

@@ -117,11 +117,11 @@ fn queries_for_the_physical_layer_are_stated_with_their_budget() {
         assert_eq!(code, 0, "{text}");
         text
     };
-    // 10 ports: 5 MADs a minute each, and 1 in 5 minutes; 2 switches: 5 MADs in 30 s each.
+    // 10 ports: 8 MADs in two minutes each, and 1 in 5; 2 switches: 5 MADs in 30 s each.
     let usual = of("budget = 0.5");
     let found = lines(
         &usual,
-        "ok    physical       on: 1.2 Gets of class 0x0A a second",
+        "ok    physical       on: 1.0 Gets of class 0x0A a second",
     );
     assert_eq!(found.len(), 1, "{usual}");
     let often = of("every = \"1s\"");

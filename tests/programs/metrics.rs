@@ -13,16 +13,18 @@ use std::time::Duration;
 use flate2::read::GzDecoder;
 use ibnet::assignments::Sampler;
 use ibnet::http_limits::Limits;
-use ibnet::mad::transport::sim::{Options, SimFabric};
+use ibnet::mad::transport::sim::{Firmware, Options, SimFabric};
 use ibnet::metrics::{Content, Families, Metrics, Peers, Server, Settings};
 use ibnet::output::Destination;
 use ibnet::sweep::driver::{self, Control, Driver};
-use ibnet::sweep::engine::Config;
+use ibnet::sweep::engine::{Config, PhysicalConfig};
 use ibnet::sweep::plan::SweepPlan;
 use ibnet::sweep::virtual_sweep::{VirtualClock, VirtualTransport};
 use ibnet::topology::{Fabric, ports_report, synthetic};
 use ibnet_record::attributes::Group;
 use ibnet_record::is_dt_slots_field;
+use ibnet_record::physical;
+use ibnet_record::registers::ber;
 use ibnet_record::strict::{self, Line, Port, Sweep, Value};
 use ibnet_record::types::{NodeKind, PortNum, Printable, misleads};
 use proptest::prelude::*;
@@ -186,7 +188,11 @@ impl Harness {
         slots: u64,
         mut look: impl FnMut(u64, Vec<Line>, &mut SimFabric),
     ) {
-        let sim = Arc::new(Mutex::new(SimFabric::new(fabric(), Options::default())));
+        let mut sim = SimFabric::new(fabric(), Options::default());
+        for (id, _) in fabric().iter() {
+            sim.set_firmware(id, Firmware::Reliable);
+        }
+        let sim = Arc::new(Mutex::new(sim));
         let (outlet, lines) = Destination::memory();
         let settings = driver::DriverSettings {
             sampler: sampler.to_owned(),
@@ -200,6 +206,11 @@ impl Harness {
             assignments_sha256: None,
             engine: Config {
                 groups: groups.into(),
+                physical: Some(PhysicalConfig {
+                    budget_ppm: 500_000,
+                    every: [Duration::from_secs(3); 3],
+                    ..PhysicalConfig::default()
+                }),
                 ..Config::default()
             },
         };
@@ -955,7 +966,7 @@ fn families_that_are_not_selected_are_not_served() {
         };
         let harness = Harness::serving(content, Peers::new());
         let mut names = BTreeSet::new();
-        harness.sweep(plan(), &Group::ALL, 2, |_, _, _| {
+        harness.sweep(plan(), &Group::ALL, 16, |_, _, _| {
             let text = harness.metrics.text();
             let text = std::str::from_utf8(&text).expect("UTF-8");
             let served = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
@@ -974,8 +985,24 @@ fn families_that_are_not_selected_are_not_served() {
         });
         names
     };
-    let all = select(&[]);
-    assert!(all.len() > 100, "{}", all.len());
+    let default = select(&[]);
+    let all = select(&["*"]);
+    assert!(
+        default.len() > 100 && default.is_subset(&all),
+        "{}",
+        default.len()
+    );
+    let physical = all.difference(&default);
+    assert!(physical.clone().count() > 8, "{physical:?}");
+    assert!(
+        physical
+            .clone()
+            .all(|name| name.ends_with("_bit_error_ratio")
+                || name.ends_with("_celsius")
+                || name.ends_with("_power_watts")
+                || name == "infiniband_switch_uptime_seconds"),
+        "{physical:?}"
+    );
     // Each family can be selected by its name.
     for name in &all {
         assert!(
@@ -998,9 +1025,73 @@ fn families_that_are_not_selected_are_not_served() {
             .all(|name| name == "ibnet_up" || name.ends_with("_bytes_total")),
         "{traffic:?}"
     );
-    assert!(traffic.is_disjoint(&rest) && traffic.union(&rest).eq(&all));
+    assert!(traffic.is_disjoint(&rest) && traffic.union(&rest).eq(&default));
     assert_eq!(
         select(&["ibnet_build_info"]),
         BTreeSet::from(["ibnet_build_info".to_owned()])
+    );
+}
+
+#[test]
+fn physical_layer_has_the_values_of_its_newest_records() {
+    let families = Families::new(&["*".to_owned()]).expect("valid patterns");
+    let content = Content {
+        families,
+        ..Content::default()
+    };
+    let harness = Harness::serving(content, Peers::new());
+    let integer = |record: &strict::Physical, name: &str| match record.values[name] {
+        physical::Value::Integer(value) => value,
+        ref other => panic!("{name}: {other:?}"),
+    };
+    let (mut ratios, mut modules, mut compared) = (BTreeMap::new(), BTreeMap::new(), 0);
+    harness.sweep(plan(), &[Group::Extended], 60, |_, lines, _| {
+        for line in lines {
+            let Line::Physical(record) = line else {
+                continue;
+            };
+            let key = (
+                record.head.guid.to_string(),
+                record
+                    .head
+                    .port
+                    .map(|port| port.to_string())
+                    .unwrap_or_default(),
+            );
+            match &*record.head.kind {
+                "phy" if record.values.contains_key("raw_ber_coef") => {
+                    let parts = ["coef", "magnitude"];
+                    let [coefficient, magnitude] =
+                        parts.map(|part| integer(&record, &format!("raw_ber_{part}")));
+                    ratios.insert(key, ber(coefficient, magnitude));
+                }
+                "module" => {
+                    let physical::Value::Integers(power) = &record.values["rx_power_uw"] else {
+                        panic!("{record:?}");
+                    };
+                    modules.insert(key, power[..4].to_vec());
+                }
+                _ => {}
+            }
+        }
+        let text = harness.metrics.text();
+        let samples = read(std::str::from_utf8(&text).expect("UTF-8"));
+        let mut found = BTreeMap::new();
+        for kind in ["switch", "hca"] {
+            let name = format!("infiniband_{kind}_port_raw_bit_error_ratio");
+            found.extend(by_port(&samples, &name));
+            let name = format!("infiniband_{kind}_port_module_receive_power_watts");
+            for (_, labels, watts) in samples.iter().filter(|sample| sample.0 == name) {
+                let key = (labels["guid"].clone(), labels["port"].clone());
+                let lane: usize = labels["lane"].parse().expect("a lane");
+                assert_eq!(*watts, modules[&key][lane] as f64 / 1e6);
+                compared += 1;
+            }
+        }
+        assert_eq!(found, ratios);
+    });
+    assert!(
+        ratios.len() == 20 && modules.len() > 15 && compared > 1000,
+        "{compared}"
     );
 }

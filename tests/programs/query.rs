@@ -436,6 +436,25 @@ fn port_info_is_printed_for_both_kinds_of_devices() {
 }
 
 #[test]
+fn link_with_the_speed_of_the_vendor_is_named() {
+    let (dir, fabric) = small_fabric();
+    let device = first(&fabric, NodeKind::Switch);
+    let (port, _) = device.linked().next().unwrap();
+    for speed in ["QDR", "FDR10"] {
+        let net = TREE.blueprint().ports_report();
+        let net = net.replace(&format!(" {} ", port.rate.speed), &format!(" {speed} "));
+        fs::write(dir.path().join("net.p"), net).unwrap();
+        let (lid, num) = (device.lid.to_string(), port.num.to_string());
+        let run = query(&dir, &lid, &num, &["--portinfo"]);
+        let link = format!("Link:............................4x{speed}\n");
+        assert!(run.stdout.contains(&link), "{}", run.stdout);
+        // This is what PortInfo has.
+        let active = "LinkSpeedActive:.................10.0 Gbps";
+        assert!(run.stdout.contains(active), "{}", run.stdout);
+    }
+}
+
+#[test]
 fn invalid_arguments_fail_with_exit_code_2() {
     let (dir, _) = small_fabric();
     for (lid, port) in [

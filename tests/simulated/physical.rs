@@ -4,16 +4,18 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use ibnet::mad::smp::PortInfo;
 use ibnet::mad::transport::sim::{Options, SimFabric};
 use ibnet::output::Destination;
 use ibnet::sweep::driver::{Control, Driver, DriverSettings};
 use ibnet::sweep::engine::{Config, PhysicalConfig};
 use ibnet::sweep::plan::SweepPlan;
 use ibnet::sweep::virtual_sweep::{VirtualClock, VirtualTransport};
-use ibnet::topology::{ports_report, synthetic};
+use ibnet::topology::{DeviceId, Fabric, ports_report, synthetic};
 use ibnet_record::physical::Value;
-use ibnet_record::strict::{self, Line, Physical};
-use ibnet_record::types::{Guid, PortNum};
+use ibnet_record::registers::link_down;
+use ibnet_record::strict::{self, Event, Line, Physical};
+use ibnet_record::types::{Guid, LinkRate, NodeKind, PortNum};
 
 const TREE: synthetic::FatTree = synthetic::FatTree {
     leaves: 4,
@@ -26,48 +28,89 @@ const TREE: synthetic::FatTree = synthetic::FatTree {
 /// GUID and port number.
 type Port = (Guid, PortNum);
 
-/// Runs a sweep of 200 slots of a second with a large budget, and returns its records of the
-/// physical layer, and the end of each port's cable.
-fn sweep() -> (Vec<Physical>, BTreeMap<Port, Port>) {
-    let report = TREE.blueprint().ports_report();
-    let fabric = ports_report::parse(report.as_bytes(), "tree")
+fn fabric(tree: &synthetic::FatTree) -> Fabric {
+    let report = tree.blueprint().ports_report();
+    ports_report::parse(report.as_bytes(), "tree")
         .expect("valid ports report")
-        .fabric;
+        .fabric
+}
+
+/// Returns the end of each port's cable.
+fn cables(fabric: &Fabric) -> BTreeMap<Port, Port> {
     let cables = fabric.devices().iter().flat_map(|device| {
         let linked = device.linked();
         linked.map(|(port, peer)| ((device.guid, port.num), (peer.guid, peer.port)))
     });
-    let cables = cables.collect();
-    let plan = SweepPlan::new(&ibnet::partition::whole_fabric(&fabric, "here").0);
+    cables.collect()
+}
+
+/// Runs a sweep with slots of a second, and returns its records. Before each slot, `change` gets the
+/// number of completed slots and the fabric.
+fn swept(
+    sim: SimFabric,
+    slots: u64,
+    physical: PhysicalConfig,
+    mut change: impl FnMut(u64, &mut SimFabric),
+) -> Vec<Line> {
+    let plan = SweepPlan::new(&ibnet::partition::whole_fabric(sim.fabric(), "here").0);
     let clock = VirtualClock::default();
     clock.set_wall_offset(1_795_000_000_123_456_789);
-    let sim = Arc::new(Mutex::new(SimFabric::new(fabric, Options::default())));
+    let sim = Arc::new(Mutex::new(sim));
     let engine = Config {
-        physical: Some(PhysicalConfig {
-            budget_ppm: 300_000,
-            ..PhysicalConfig::default()
-        }),
+        physical: Some(physical),
+        state_tables: true,
         ..Config::default()
     };
     let settings = DriverSettings {
-        sweeps: Some(200),
+        sweeps: Some(slots),
         ..DriverSettings::simulated("here", Duration::from_secs(1), engine)
     };
     let (outlet, lines) = Destination::memory();
-    let transport = VirtualTransport::new(sim, clock.clone(), 1);
-    let mut records = Vec::new();
+    let transport = VirtualTransport::new(Arc::clone(&sim), clock.clone(), 1);
+    let (mut records, mut done) = (Vec::new(), 0);
     Driver::new(plan, settings, transport, clock, outlet, 1)
         .run(&Control::default(), |_| {
-            for line in lines.text().lines() {
-                match strict::parse(line).unwrap_or_else(|error| panic!("{error}: {line}")) {
-                    Line::Physical(record) => records.push(record),
-                    Line::Port(port) => assert_eq!(port.status, "ok", "{line}"),
-                    _ => {}
-                }
-            }
+            let parsed =
+                |line| strict::parse(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+            records.extend(lines.text().lines().map(parsed));
+            done += 1;
+            change(
+                done,
+                &mut sim.lock().expect("no thread panicked with the lock"),
+            );
         })
         .expect("nothing is lost");
-    (records, cables)
+    records
+}
+
+/// A budget with which the readings of a small fabric are never late.
+fn ample() -> PhysicalConfig {
+    PhysicalConfig {
+        budget_ppm: 300_000,
+        ..PhysicalConfig::default()
+    }
+}
+
+fn events<'a>(lines: &'a [Line], name: &str) -> Vec<&'a Event> {
+    let events = lines.iter().filter_map(|line| match line {
+        Line::Event(event) if event.event == name => Some(event),
+        _ => None,
+    });
+    events.collect()
+}
+
+fn physical(lines: Vec<Line>) -> Vec<Physical> {
+    let records = lines.into_iter().filter_map(|line| match line {
+        Line::Physical(record) => Some(record),
+        _ => None,
+    });
+    records.collect()
+}
+
+/// Sets the state of a link at one of its ends.
+fn set_link(sim: &mut SimFabric, end: (DeviceId, PortNum), state: u8) {
+    let rate = LinkRate::new("4x", "EDR");
+    sim.set_link(end.0, end.1, PortInfo::of_rate(&rate, state));
 }
 
 fn text(record: &Physical, name: &str) -> Option<String> {
@@ -86,7 +129,12 @@ fn number(record: &Physical, name: &str) -> Option<u64> {
 
 #[test]
 fn records_have_the_times_and_the_modules_of_all_links() {
-    let (records, cables) = sweep();
+    let sim = SimFabric::new(fabric(&TREE), Options::default());
+    let cables = cables(sim.fabric());
+    let lines = swept(sim, 200, ample(), |_, _| {});
+    let is_ok = |line: &Line| !matches!(line, Line::Port(port) if port.status != "ok");
+    assert!(lines.iter().all(is_ok), "all counters are read");
+    let records = physical(lines);
     let mut serials = BTreeMap::new();
     let mut readings: BTreeMap<_, Vec<&Physical>> = BTreeMap::new();
     for record in &records {
@@ -111,7 +159,12 @@ fn records_have_the_times_and_the_modules_of_all_links() {
             assert_eq!(here, there);
         }
         let of_port = &readings[here];
-        assert!(of_port.len() >= 3, "{} records", of_port.len());
+        assert!(of_port.len() >= 6, "{} records", of_port.len());
+        // Of four records, one has all registers.
+        let all = of_port
+            .iter()
+            .filter(|record| number(record, "rs_fec_corrected_blocks").is_some());
+        assert!((1..=2).contains(&all.count()), "{of_port:?}");
         for pair in of_port.windows(2) {
             let [before, after] = [pair[0], pair[1]];
             assert_eq!(after.head.dt_ns, Some(after.head.ts - before.head.ts));
@@ -127,4 +180,169 @@ fn records_have_the_times_and_the_modules_of_all_links() {
         sensors.count() >= 5 * 6,
         "sensors of six switches each 30 s"
     );
+}
+
+/// Ten leaf switches with a link to each of ten spine switches, and two with fifty to one spine
+/// switch.
+const HUNDRED_TRUNKS: [synthetic::FatTree; 2] = [
+    synthetic::FatTree {
+        leaves: 10,
+        hosts: 4,
+        spines: 10,
+        trunk: 1,
+        radix: 24,
+    },
+    synthetic::FatTree {
+        leaves: 2,
+        hosts: 4,
+        spines: 1,
+        trunk: 50,
+        radix: 108,
+    },
+];
+
+/// Both ends of all links between switches.
+fn trunks(fabric: &Fabric) -> Vec<(DeviceId, PortNum)> {
+    let is_switch = |id: DeviceId| fabric.device(id).kind == NodeKind::Switch;
+    let ends = fabric.iter().filter(|(id, _)| is_switch(*id));
+    ends.flat_map(|(id, device)| {
+        let linked = device.linked().filter(|(_, peer)| {
+            let found = fabric.find(peer.guid, peer.port);
+            found.is_some_and(is_switch)
+        });
+        linked.map(move |(port, _)| (id, port.num))
+    })
+    .collect()
+}
+
+const MAX_DELAY_NS: u64 = 2_000_000_000;
+
+#[test]
+fn reason_of_each_of_a_hundred_links_follows_within_two_seconds() {
+    let [wide, narrow] = &HUNDRED_TRUNKS;
+    for (tree, loss) in [(wide, 0.0), (wide, 0.01), (narrow, 0.0), (narrow, 0.01)] {
+        let options = Options {
+            loss,
+            ..Options::default()
+        };
+        let sim = SimFabric::new(fabric(tree), options);
+        let ends = trunks(sim.fabric());
+        assert_eq!(ends.len(), 200);
+        let guids: BTreeMap<Guid, DeviceId> = sim
+            .fabric()
+            .iter()
+            .map(|(id, device)| (device.guid, id))
+            .collect();
+        let mut truth = BTreeMap::new();
+        // The budget allows two requests a second beside those for the reasons.
+        let config = PhysicalConfig {
+            budget_ppm: 1000,
+            ..PhysicalConfig::default()
+        };
+        let lines = swept(sim, 24, config, |done, sim| {
+            if done == 20 {
+                for end in &ends {
+                    set_link(sim, *end, PortInfo::DOWN);
+                    truth.insert(*end, sim.link_down_reason(end.0, end.1).expect("down"));
+                }
+            }
+        });
+        let downs = events(&lines, "link_down");
+        assert_eq!(downs.len(), 200);
+        let reasons = events(&lines, "link_down_reason");
+        assert_eq!(reasons.len(), 200, "{reasons:?}");
+        for down in downs {
+            let of = |event: &&&Event| (event.guid, event.port) == (down.guid, down.port);
+            let reason = reasons.iter().find(of).expect("each link has a reason");
+            let delay = reason.ts.checked_sub(down.ts).expect("it follows");
+            assert!(delay < MAX_DELAY_NS, "{delay} ns: {reason:?}");
+            let end = (guids[&down.guid.unwrap()], down.port.unwrap());
+            let (number, is_local) = truth[&end];
+            let of = if is_local { "" } else { " of the other end" };
+            let blamed = if is_local {
+                "this end"
+            } else {
+                "the other end"
+            };
+            let expected = format!("reason {}{of}, intended: ", link_down::named(number));
+            assert!(reason.detail.starts_with(&expected), "{reason:?}");
+            assert!(
+                reason.detail.contains(&format!("blamed: {blamed}")),
+                "{reason:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn dead_end_gives_its_reason_when_it_is_back_and_flaps_are_counted() {
+    let sim = SimFabric::new(fabric(&TREE), Options::default());
+    let fabric = sim.fabric().clone();
+    let (host, device) = fabric
+        .iter()
+        .find(|(_, device)| device.kind == NodeKind::Hca && device.host() == "node00003")
+        .expect("a host");
+    let (port, peer) = device.linked().next().expect("it has a cable");
+    let leaf = fabric.find(peer.guid, peer.port).expect("in the fabric");
+    let ends = [(host, port.num), (leaf, peer.port)];
+    let (host_guid, leaf_guid) = (device.guid, peer.guid);
+    let lines = swept(sim, 100, ample(), |done, sim| {
+        let is_down = match done {
+            60 | 72 | 84 => true,
+            65 | 77 | 89 => false,
+            _ => return,
+        };
+        sim.set_dead(host, is_down);
+        let state = if is_down {
+            PortInfo::DOWN
+        } else {
+            PortInfo::ACTIVE
+        };
+        ends.iter().for_each(|end| set_link(sim, *end, state));
+    });
+    let reasons = events(&lines, "link_down_reason");
+    let of = |guid| {
+        let of = reasons.iter().filter(|event| event.guid == Some(guid));
+        of.map(|event| &**event).collect::<Vec<&Event>>()
+    };
+    let downs = events(&lines, "link_down");
+    assert_eq!((downs.len(), of(leaf_guid).len()), (3, 3), "{reasons:?}");
+    let flaps = events(&lines, "link_flapped");
+    assert_eq!((flaps.len(), of(host_guid).len()), (3, 3), "{reasons:?}");
+    for (event, reason) in downs
+        .iter()
+        .zip(of(leaf_guid))
+        .chain(flaps.iter().zip(of(host_guid)))
+    {
+        let delay = reason.ts.checked_sub(event.ts).expect("it follows");
+        assert!(delay < MAX_DELAY_NS, "{delay} ns: {reason:?}");
+        assert!(reason.detail.contains(", serial number SIM"), "{reason:?}");
+    }
+    let last = &of(leaf_guid)[2].detail;
+    let (_, counts) = last
+        .split_once(", in the last hour: ")
+        .expect("three reasons");
+    let count = |part: &str| part.split(' ').next().unwrap().parse::<usize>().unwrap();
+    assert_eq!(counts.split(", ").map(count).sum::<usize>(), 3, "{last}");
+}
+
+#[test]
+fn reason_has_no_serial_number_before_the_module_was_read() {
+    let sim = SimFabric::new(fabric(&TREE), Options::default());
+    let end = trunks(sim.fabric())[0];
+    let config = PhysicalConfig {
+        budget_ppm: 0,
+        every: [Duration::from_secs(86_400); 3],
+        bit_errors_every: Duration::from_secs(86_400),
+        ..PhysicalConfig::default()
+    };
+    let lines = swept(sim, 20, config, |done, sim| {
+        if done == 1 {
+            set_link(sim, end, PortInfo::DOWN);
+        }
+    });
+    // No module was read yet, so the event has no serial number.
+    let reasons = events(&lines, "link_down_reason");
+    assert_eq!(reasons.len(), 1);
+    assert!(!reasons[0].detail.contains("serial"), "{reasons:?}");
 }

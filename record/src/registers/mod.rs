@@ -25,11 +25,13 @@
 //! | [`pddr`] | PDDR: states, reasons of a link that went down, and the module |
 //! | [`port`] | PRTL, PPLM, PMAOS: latency, error correction and module of a port |
 //! | [`device`] | MTMP, MTCAP, MTBR, MFCR, MFSM, FORE, MGIR, MSGI, MVCR: sensors, fans, firmware |
+//! | [`link_down`] | the reasons of a link that went down, as text |
 //! | [`tables`] | all fields as text: a section of `docs/inside/registers.md` |
 
 use crate::attributes::{Field, Unit};
 
 pub mod device;
+pub mod link_down;
 pub mod pddr;
 pub mod port;
 pub mod ppcnt;

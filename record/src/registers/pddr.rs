@@ -178,13 +178,8 @@ const fn lane(name: &'static str, json: &'static str, octet: u16, low: u16, unit
 ///
 /// - `down_blame`: 0 unknown, 1 this end, 2 the other end. `down_intent`: 1 with intention,
 ///   2 without.
-/// - `local_reason_opcode` and `remote_reason_opcode`: 0 none, 1 unknown, 2 high BER, 3 block lock,
-///   4 alignment, 5 FEC lock, 6 PLL, 7 FIFO overflow, 8 false SKIP, 9 minor errors, 10 PLR timeout,
-///   11 heartbeat, 12 credit watchdog, 13 link integrity, 14 buffer overrun, 15 and 16 commands
-///   out of band, 17 and 18 commands in band, 19 verification, 20 remote fault, 21 TS1,
-///   22 management, 23 cable unplugged, 24 cable access, 25 thermal shutdown, 26 current,
-///   27 power budget, 28 to 31 and 39 fast recovery, 32 to 37 requests of the other end,
-///   43 too many recoveries, 44 contain mode, 45 lost bandwidth.
+/// - `local_reason_opcode` and `remote_reason_opcode`: a number of
+///   [`REASONS`](super::link_down::REASONS).
 /// - `e2e_reason_opcode` is the reason of this end, or that of the other end plus 100.
 pub static LINK_DOWN: Register = Register {
     id: ID,

@@ -6,10 +6,11 @@ use std::time::Duration;
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
 use ibnet::config::{self, ConfigError};
-use ibnet::cost::{Cost, DeviceLoad, PlanCost, Sampling};
+use ibnet::cost::{Cost, DeviceLoad, PhysicalCost, PlanCost, Sampling};
 use ibnet::partition::{Plan, Share, Weights};
+use ibnet::sweep::engine::PhysicalConfig;
 use ibnet::topology::Fabric;
-use ibnet_record::types::Printable;
+use ibnet_record::types::{NodeKind, Printable};
 
 /// Rates that `suggest` tries, in sweeps per second, the highest first.
 const RATES: [f64; 10] = [100.0, 50.0, 20.0, 10.0, 5.0, 2.0, 1.0, 0.5, 0.2, 0.1];
@@ -143,9 +144,30 @@ impl Sweep {
             highest_rate_hz: RATES
                 .into_iter()
                 .find(|rate| at_rate(&self.raw, *rate).is_ok_and(|config| fits(&config))),
+            physical: physical(fabric, plan),
             total: Cost::total(&samplers),
             samplers,
         }
+    }
+}
+
+/// Returns what the physical layer of the devices of a plan costs.
+fn physical(fabric: &Fabric, plan: &Plan) -> PhysicalCost {
+    let config = PhysicalConfig::default();
+    let devices = plan.shares.iter().flat_map(|share| &share.devices);
+    let mut octets = 0.0;
+    let mads_per_second = devices
+        .map(|planned| {
+            let device = fabric.device(planned.id);
+            let is_switch = device.kind == NodeKind::Switch;
+            let ports = device.linked_ports() as u32;
+            octets += config.octets_per_second(ports, is_switch);
+            config.requests_per_second(ports, is_switch)
+        })
+        .sum();
+    PhysicalCost {
+        mads_per_second,
+        raw_bytes_per_day: (octets * 86_400.0).round() as u64,
     }
 }
 
@@ -172,6 +194,7 @@ impl fmt::Display for Described<'_> {
             highest_rate_hz,
             total,
             samplers,
+            physical,
             ..
         } = cost;
         writeln!(
@@ -213,6 +236,12 @@ impl fmt::Display for Described<'_> {
             table.add_row(row("all", "", total));
         }
         writeln!(f, "{}", table.trim_fmt())?;
+        writeln!(
+            f,
+            "physical  {} raw per day and {:.0} MADs per s more with [physical]",
+            size(physical.raw_bytes_per_day),
+            physical.mads_per_second
+        )?;
         if !fits {
             writeln!(
                 f,

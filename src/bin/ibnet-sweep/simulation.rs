@@ -28,6 +28,10 @@ pub(super) fn build(config: &Config) -> Result<Option<SharedFabric>, Failure> {
         .dead_devices(simulated.fabric())
         .map_err(|name| Failure::NoSuchDevice { name, net: net() })?;
     dead.into_iter().for_each(|id| simulated.set_dead(id, true));
+    if simulation.links_down > 0 {
+        let start = Instant::ZERO + simulation.start;
+        simulated.cut_links(simulation.links_down, start, start + simulation.length);
+    }
     Ok(Some(Arc::new(Mutex::new(simulated))))
 }
 

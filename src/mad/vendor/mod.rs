@@ -29,6 +29,9 @@ pub mod subnet;
 
 pub use general_info::GeneralInfo;
 
+/// Vendor ID of NVIDIA in NodeInfo.
+pub const NVIDIA: u32 = 0x2c9;
+
 /// The management class: vendor range 1, without an OUI and without RMPP.
 pub const CLASS_VENDOR: u8 = 0x0a;
 /// Version of the class.

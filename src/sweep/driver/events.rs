@@ -241,6 +241,9 @@ impl<T: Transport, C: Clock> Driver<T, C> {
             };
             tracing::info!(node = %Printable(&self.ports[port].node), port = %self.ports[port].port, state = state_name(info.state), "{}", if active { "the link is up" } else { "the link is down" });
             self.write_event(slot, event, Some(port), state_name(info.state));
+            if !active {
+                self.engine.read_link_down(port, self.clock.now());
+            }
         }
         if !active {
             // The other fields have no meaning while the link is down.

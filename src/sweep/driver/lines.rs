@@ -1,6 +1,11 @@
 //! Writes the records of a slot: one for each port, and one `sweep` record.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use ibnet_record::physical::{Cable, Values};
 use ibnet_record::reader::Type;
+use ibnet_record::registers::link_down::{LinkDown, named};
 use ibnet_record::types::{NodeKind, Printable};
 use ibnet_record::{
     EventName, EventRecord, HistogramRecord, PhysicalHead, PhysicalRecord, Start, Status,
@@ -15,6 +20,12 @@ use crate::sweep::physical_record;
 use crate::sweep::port_record::{PortIdentity, PortRecord};
 use crate::sweep::stats::{self, Durations, MAD_OCTETS_ON_LINK, RoundTrips};
 use crate::time::Instant;
+
+/// Number of readings without which a value of the physical layer is old in the metrics.
+const OLD_AFTER: u32 = 3;
+
+/// Time for which the reasons of a link that went down are counted.
+const HOUR: Duration = Duration::from_secs(3600);
 
 /// Round trips and durations of sweeps since the last `histogram` records.
 pub(super) struct HistogramPeriod {
@@ -150,9 +161,11 @@ impl<T: Transport, C: Clock> Driver<T, C> {
                 port,
                 at,
                 since,
+                is_link_down,
                 ..
             } = reading;
             let identity = &self.ports[port];
+            let values = physical_record::values(reading.images());
             let record = PhysicalRecord {
                 head: PhysicalHead {
                     kind: kind.as_str(),
@@ -165,10 +178,51 @@ impl<T: Transport, C: Clock> Driver<T, C> {
                     node: &identity.node,
                     dt_ns: since.map(nanos),
                 },
-                values: physical_record::values(reading.images()),
+                values,
             };
             self.batch.push(kind.into(), &record);
+            let values = record.values;
+            if is_link_down {
+                self.report_link_down(slot, port, &values, at);
+                continue;
+            }
+            if let Some(cable) = Cable::of(&values) {
+                self.cables[port] = Some(cable);
+            }
+            let every = self.settings.engine.physical.map(|of| of.interval(kind));
+            let old_at = self.wall.of(at) + nanos(every.unwrap_or_default() * OLD_AFTER);
+            self.newest[port].take(kind, &values, old_at);
         }
+    }
+
+    /// Reports why the link of a port went down, and for which reasons it did so within an hour.
+    fn report_link_down(&mut self, slot: u64, port: usize, values: &Values, at: Instant) {
+        let Some(found) = LinkDown::of(|name| values.integer(name)) else {
+            return;
+        };
+        let mut detail = found.to_string();
+        if let Some(cable) = &self.cables[port] {
+            detail += &format!(", {cable}");
+        }
+        let earlier = self.reasons.entry(port).or_default();
+        earlier.retain(|(time, _)| at - *time < HOUR);
+        earlier.push((at, found.reason));
+        if earlier.len() > 1 {
+            let mut counts: BTreeMap<u8, usize> = BTreeMap::new();
+            for (_, reason) in earlier {
+                *counts.entry(*reason).or_default() += 1;
+            }
+            let counts = counts.into_iter();
+            let counts: Vec<_> = counts
+                .map(|(reason, count)| format!("{count} x {}", named(reason)))
+                .collect();
+            detail += &format!(", in the last hour: {}", counts.join(", "));
+        }
+        let PortIdentity {
+            node, port: num, ..
+        } = &self.ports[port];
+        tracing::info!(node = %Printable(node), port = %num, %detail, "a device reports why a link went down");
+        self.write_event(slot, EventName::LinkDownReason, Some(port), &detail);
     }
 
     /// Reports the flaps of a link that earlier slots have counted, and counts those of this slot.
@@ -181,6 +235,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
             tracing::info!(node = %Printable(node), port = %num, flaps, "the link went down and came up again between two reads of its state");
             let detail = format!("{flaps} times between two reads of the state");
             self.write_event(slot, EventName::LinkFlapped, Some(port), &detail);
+            self.engine.read_link_down(port, self.clock.now());
         }
         let Some(downs) = downs else { return };
         self.links[port].count(downs, read_at);

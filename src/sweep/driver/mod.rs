@@ -29,11 +29,13 @@
 //! | `lines`, `events`, `report` | records, events, and the report of a slot for observers |
 //! | `client` | requests to one device |
 
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use ibnet_record::attributes::Group;
+use ibnet_record::physical::Cable;
 use ibnet_record::types::PortNum;
 use ibnet_record::{EventName, Role};
 
@@ -50,6 +52,7 @@ use super::schedule::{Gap, Schedule, SlotStart, Verdict, nanos};
 use crate::mad::exchange::Local;
 use crate::mad::transport::{Transport, TransportError};
 use crate::output::{Batch, Outlet};
+use crate::sweep::physical_record::Newest;
 use crate::sweep::port_record::PortIdentity;
 use crate::time::Instant;
 
@@ -174,6 +177,12 @@ pub struct Driver<T, C = SystemClock> {
     readings: Vec<Reading>,
     /// State of the link of each port.
     links: Vec<LinkWatch>,
+    /// Cable of each port, if its module was read.
+    cables: Vec<Option<Cable>>,
+    /// Newest values of the physical layer of each port.
+    newest: Vec<Newest>,
+    /// Times and reasons of the links that went down within an hour, by port.
+    reasons: BTreeMap<usize, Vec<(Instant, u8)>>,
     /// Location of the sending port before the first slot.
     first_location: Option<Local>,
     /// Newest location of the sending port, read by another thread, and the time at which the
@@ -264,6 +273,9 @@ impl<T: Transport, C: Clock> Driver<T, C> {
                 .map(|_| Reading::new(&columns))
                 .collect(),
             links: vec![LinkWatch::new(); plan.ports.len()],
+            cables: vec![None; plan.ports.len()],
+            newest: vec![Newest::default(); plan.ports.len()],
+            reasons: BTreeMap::new(),
             first_location,
             latest_location,
             located_at: Instant::ZERO,

@@ -9,6 +9,7 @@ use crate::mad::smp::PortInfo;
 use crate::mad::transport::Transport;
 use crate::sweep::counter::{Columns, Reading};
 use crate::sweep::engine::{Engine, SubnetManager};
+use crate::sweep::physical_record::Newest;
 use crate::sweep::port_record::PortIdentity;
 use crate::sweep::sample::Sample;
 use crate::sweep::stats::SlotStats;
@@ -36,6 +37,7 @@ pub struct SlotReport<'a> {
     pub columns: &'a Columns,
     identities: &'a [PortIdentity],
     readings: &'a [Reading],
+    newest: &'a [Newest],
     engine: &'a Engine,
 }
 
@@ -48,6 +50,8 @@ pub struct PortReport<'a> {
     pub sample: Sample<'a>,
     /// Counters of the port.
     pub reading: &'a Reading,
+    /// Newest values of the physical layer of the port.
+    pub physical: &'a Newest,
     /// Whether the link is active. `None` before the first PortInfo of the port.
     pub active: Option<bool>,
 }
@@ -68,6 +72,7 @@ impl<'a> SlotReport<'a> {
         let Self {
             identities,
             readings,
+            newest,
             engine,
             ..
         } = self;
@@ -79,6 +84,7 @@ impl<'a> SlotReport<'a> {
                 identity,
                 sample: engine.sample(port),
                 reading,
+                physical: &newest[port],
                 active: engine
                     .link(port)
                     .map(|(info, _)| info.state == PortInfo::ACTIVE),
@@ -106,6 +112,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
             columns: &self.columns,
             identities: &self.ports,
             readings: &self.readings,
+            newest: &self.newest,
             engine: &self.engine,
         }
     }

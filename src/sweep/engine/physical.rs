@@ -1,7 +1,8 @@
 //! Reads the physical layer: the registers of ports, modules and switches.
 //!
-//! A *reading* is one record: all pages of the registers of a port, of its module or of a switch.
-//! It needs one request for each block of a page.
+//! A *reading* is one record: the pages of the registers of a port, of its module or of a switch.
+//! It needs one request for each block of a page. Most readings of a port have its bit errors only,
+//! and one in some has all of its pages.
 //!
 //! - The counters come first. A request is sent only after all ports of the slot are settled, and a
 //!   device has at most one in flight. The requests have a window and a timeout of their own,
@@ -9,6 +10,8 @@
 //! - The number of requests is limited to a share of all requests of the last minute, but at least
 //!   one a second. They are spread over the slots. If the limit is too low for the configured
 //!   times, the readings become rarer, and an event reports it.
+//! - The reason why a link went down is read before all other readings, and for [`BURST`] beyond
+//!   this limit, at most once in [`AVERAGED`]. Without a reply, the request is repeated.
 //! - Class 0x0A means something else for other vendors, so only a device whose NodeInfo has the
 //!   vendor ID of NVIDIA gets such requests.
 //! - A device is asked once whether it gives its registers. A register that it does not have, and a
@@ -41,9 +44,6 @@ pub(super) const QUEUED: usize = 256;
 /// Max number of complete readings that the caller has not taken. The oldest are dropped.
 const FINISHED: usize = 64;
 
-/// Vendor ID of NVIDIA in NodeInfo.
-const NVIDIA: u32 = 0x2c9;
-
 /// Time within which a device usually answers. A slot waits for so long to send the next request.
 const USUAL: Duration = Duration::from_millis(25);
 
@@ -53,17 +53,31 @@ const RETRY: Duration = Duration::from_secs(3600);
 /// Number of consecutive requests without a reply after which a device counts as silent.
 const MAX_SILENT: u8 = 3;
 
+/// Number of requests for the reason of a link that went down, until one is answered.
+const TRIES: u8 = 3;
+
 /// Max number of due readings that are searched for one that may start.
-const SEARCHED: usize = 64;
+const SEARCHED: usize = 256;
 
 /// Time over which the number of requests is averaged.
 const AVERAGED: Duration = Duration::from_secs(60);
 
+/// Time for which the requests for reasons of links that went down are not limited.
+const BURST: Duration = Duration::from_secs(10);
+
+/// Bytes of a record, by the index of [`PhysicalKind::ALL`], and of one with bit errors only: means
+/// of 4,800 records of `examples/stria.p` with 4xNDR links, simulated, 2026-11-28.
+const OCTETS: [f64; PhysicalKind::ALL.len()] = [2067.0, 1013.0, 669.0];
+const OCTETS_OF_BIT_ERRORS: f64 = 844.0;
+
 /// Settings of the physical layer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PhysicalConfig {
-    /// Times between two readings, by the index of [`PhysicalKind::ALL`].
+    /// Times between two readings of all pages, by the index of [`PhysicalKind::ALL`].
     pub every: [Duration; PhysicalKind::ALL.len()],
+    /// Time between two readings of the bit errors of a port. A time longer than that of all its
+    /// pages has no effect.
+    pub bit_errors_every: Duration,
     /// Max number of requests, in millionths of all requests of the last minute.
     pub budget_ppm: u32,
     /// Time for which a reply is awaited.
@@ -73,7 +87,8 @@ pub struct PhysicalConfig {
 impl Default for PhysicalConfig {
     fn default() -> Self {
         Self {
-            every: [60, 300, 30].map(Duration::from_secs),
+            every: [120, 300, 30].map(Duration::from_secs),
+            bit_errors_every: Duration::from_secs(30),
             budget_ppm: 30_000,
             timeout: Duration::from_millis(500),
         }
@@ -83,31 +98,66 @@ impl Default for PhysicalConfig {
 impl PhysicalConfig {
     /// Returns how many requests a second the readings of a device with these ports need.
     pub fn requests_per_second(&self, ports: u32, is_switch: bool) -> f64 {
-        let of = |kind: PhysicalKind| {
-            let pages = kind.pages().iter().copied();
-            let blocks = pages
-                .filter(|page| !is_of_changes(*page))
-                .map(|page| f64::from(register::blocks(page)));
+        self.per_second(ports, is_switch, |kind, turn| {
+            let read = |page: &&Page| self.reads(kind, turn, **page);
+            let pages = kind.pages().iter().filter(read).copied();
+            pages.map(|page| f64::from(register::blocks(page))).sum()
+        })
+    }
+
+    /// Returns the bytes of the records of a device with these ports in a second.
+    pub fn octets_per_second(&self, ports: u32, is_switch: bool) -> f64 {
+        self.per_second(ports, is_switch, |kind, turn| match kind {
+            PhysicalKind::Phy if turn > 0 => OCTETS_OF_BIT_ERRORS,
+            _ => OCTETS[kind as usize],
+        })
+    }
+
+    /// Returns the cost of all readings in a second. `of` returns that of a reading of all pages
+    /// (turn 0), and of one between two of these (turn 1).
+    fn per_second(
+        &self,
+        ports: u32,
+        is_switch: bool,
+        of: impl Fn(PhysicalKind, u32) -> f64,
+    ) -> f64 {
+        let of_kind = |kind: PhysicalKind| {
+            let turns = self.turns(kind);
             let subjects = if kind.is_of_port() {
                 f64::from(ports)
             } else {
                 f64::from(u8::from(is_switch))
             };
-            subjects * blocks.sum::<f64>() / self.every[kind as usize].as_secs_f64()
+            let each = (of(kind, 0) + f64::from(turns - 1) * of(kind, 1)) / f64::from(turns);
+            subjects * each / self.interval(kind).as_secs_f64()
         };
-        PhysicalKind::ALL.map(of).iter().sum()
+        PhysicalKind::ALL.map(of_kind).iter().sum()
+    }
+
+    /// Returns the time between two readings.
+    pub fn interval(&self, kind: PhysicalKind) -> Duration {
+        let every = self.every[kind as usize];
+        match kind {
+            PhysicalKind::Phy => every.min(self.bit_errors_every),
+            _ => every,
+        }
+    }
+
+    /// Returns how many readings there are to one of all pages.
+    fn turns(&self, kind: PhysicalKind) -> u32 {
+        let turns = self.every[kind as usize].div_duration_f64(self.interval(kind));
+        turns.round() as u32
+    }
+
+    /// Returns whether a periodic reading has a page. `turn` is the number of readings before it.
+    fn reads(&self, kind: PhysicalKind, turn: u32, page: Page) -> bool {
+        page != Page::LinkDown && (page == Page::Ber || turn.is_multiple_of(self.turns(kind)))
     }
 
     /// Returns how many requests a second are allowed, if there are so many others.
     pub fn budget(&self, others_per_second: f64) -> f64 {
         (others_per_second * f64::from(self.budget_ppm) / 1e6).max(1.0)
     }
-}
-
-/// Returns whether a page is read for the first record of a port and after each change of its link
-/// only.
-fn is_of_changes(page: Page) -> bool {
-    page == Page::LinkDown
 }
 
 /// What was read for one record.
@@ -121,8 +171,11 @@ pub struct PhysicalReading {
     pub port: usize,
     /// Time of the last reply.
     pub at: Instant,
-    /// Time since the previous reading. `None` for the first one.
+    /// Time since the previous reading. `None` for the first one, and for the reason why a link
+    /// went down.
     pub since: Option<Duration>,
+    /// Whether this is the reason why the link went down, and nothing else.
+    pub is_link_down: bool,
     /// The registers by the index of [`PhysicalKind::pages`]. `None` if a page was not answered.
     images: [Option<Image>; MAX_PAGES],
 }
@@ -205,8 +258,24 @@ struct Job {
     /// Index of the port.
     port: u32,
     due: Instant,
-    /// Whether the reading is repeated. One after a change of the link is not.
-    is_periodic: bool,
+    occasion: Occasion,
+}
+
+/// Why a reading is made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Occasion {
+    /// The time since the previous one has passed. This is the number of readings before it.
+    Periodic(u32),
+    /// The state of the link has changed.
+    Changed,
+    /// The link went down. This is the number of requests without a reply.
+    LinkDown(u8),
+}
+
+impl Job {
+    const fn is_link_down(&self) -> bool {
+        matches!(self.occasion, Occasion::LinkDown(_))
+    }
 }
 
 /// A reading that has started.
@@ -223,15 +292,21 @@ struct Active {
     images: [Option<Image>; MAX_PAGES],
 }
 
+/// Queue of the reasons of links that went down.
+const LINK_DOWN: usize = 0;
+/// Queue of the readings after a change of a link.
+const CHANGED: usize = 1;
+/// The first queue of periodic readings.
+const PERIODIC: usize = 2;
+
 /// The reads of the physical layer.
 #[derive(Debug, Default)]
 pub(super) struct Physical {
     /// `None` if the physical layer is not read.
     config: Option<PhysicalConfig>,
-    /// Due readings by kind, ordered by time.
-    due: [VecDeque<Job>; PhysicalKind::ALL.len()],
-    /// Readings after a change of the link.
-    urgent: VecDeque<Job>,
+    /// Due readings, ordered by time: those of [`LINK_DOWN`], those of [`CHANGED`], and from
+    /// [`PERIODIC`] on the periodic ones by kind.
+    due: [VecDeque<Job>; PERIODIC + PhysicalKind::ALL.len()],
     active: Vec<Active>,
     finished: VecDeque<PhysicalReading>,
     /// Time of the last reading of each port, by kind.
@@ -254,6 +329,8 @@ struct Budget {
     tokens: f64,
     /// Requests that were sent in this slot.
     sent: u64,
+    /// Time since when reasons of links that went down are read beyond the limit.
+    burst: Option<Instant>,
 }
 
 impl Budget {
@@ -277,6 +354,19 @@ impl Budget {
         // What a slot could not send is not sent later, but short slots collect one request.
         self.tokens = self.tokens.min(1.0) + gained;
     }
+
+    /// Notes that a link went down.
+    fn note_link_down(&mut self, now: Instant) {
+        let is_over = |start: Instant| now.saturating_since(start) >= AVERAGED;
+        if self.burst.is_none_or(is_over) {
+            self.burst = Some(now);
+        }
+    }
+
+    /// Returns whether a request for a reading may be sent without a token.
+    fn exempts(&self, job: &Job, now: Instant) -> bool {
+        job.is_link_down() && self.burst.is_some_and(|start| now - start < BURST)
+    }
 }
 
 impl Physical {
@@ -293,9 +383,9 @@ impl Physical {
         let count = ports.len();
         let mut physical = Self {
             config,
-            due: [(); PhysicalKind::ALL.len()].map(|()| VecDeque::with_capacity(count)),
-            urgent: VecDeque::with_capacity(2 * count),
-            active: Vec::with_capacity(WINDOW),
+            // After a change of a link, its port and its module are read.
+            due: [1, 2, 1, 1, 1].map(|each| VecDeque::with_capacity(each * count)),
+            active: Vec::with_capacity(2 * WINDOW),
             finished: VecDeque::with_capacity(FINISHED),
             last: [(); PhysicalKind::ALL.len()].map(|()| vec![None; count]),
             is_late: [false; PhysicalKind::ALL.len()],
@@ -305,12 +395,11 @@ impl Physical {
         for (port, has_sensors) in (0..).zip(ports) {
             for kind in PhysicalKind::ALL {
                 if kind.is_of_port() || has_sensors {
-                    let (due, is_periodic) = (Instant::ZERO, true);
-                    physical.due[kind as usize].push_back(Job {
+                    physical.due[PERIODIC + kind as usize].push_back(Job {
                         kind,
                         port,
-                        due,
-                        is_periodic,
+                        due: Instant::ZERO,
+                        occasion: Occasion::Periodic(0),
                     });
                 }
             }
@@ -329,14 +418,50 @@ impl Physical {
 
     /// Returns whether a reading has a page.
     fn is_due(&self, job: &Job, page: Page) -> bool {
-        let is_first = self.last[job.kind as usize][job.port as usize].is_none();
-        !is_of_changes(page) || is_first || !job.is_periodic
+        let is_first = || self.last[job.kind as usize][job.port as usize].is_none();
+        match job.occasion {
+            Occasion::LinkDown(_) => page == Page::LinkDown,
+            _ if page == Page::LinkDown => is_first(),
+            Occasion::Changed => true,
+            Occasion::Periodic(turn) => {
+                let config = self.config.unwrap_or_default();
+                config.reads(job.kind, turn, page)
+            }
+        }
     }
 
+    /// Returns the reading of a device that waits for a reply.
     fn active_of(&mut self, device: u32) -> Option<&mut Active> {
-        self.active
-            .iter_mut()
-            .find(|active| active.device == device)
+        let mut active = self.active.iter_mut();
+        active.find(|active| active.device == device && active.sent.is_some())
+    }
+
+    fn in_flight(&self) -> usize {
+        let sent = self.active.iter().filter(|active| active.sent.is_some());
+        sent.count()
+    }
+
+    /// Returns whether a device has a reading, or for the reason of a link that went down, whether
+    /// it has one that waits for a reply.
+    fn is_busy(&self, device: u32, job: &Job) -> bool {
+        let blocks = |active: &Active| {
+            active.device == device && (active.sent.is_some() || !job.is_link_down())
+        };
+        self.active.iter().any(blocks)
+    }
+
+    /// Returns whether a request for a reading may be sent now.
+    fn has_token(&self, job: &Job, now: Instant) -> bool {
+        self.budget.tokens >= 1.0 || self.budget.exempts(job, now)
+    }
+
+    /// Adds a reading to a queue, unless the queue has it.
+    fn add(&mut self, queue: usize, job: Job) {
+        let queue = &mut self.due[queue];
+        let is_same = |other: &Job| (other.kind, other.port) == (job.kind, job.port);
+        if !queue.iter().any(is_same) {
+            queue.push_back(job);
+        }
     }
 }
 
@@ -365,17 +490,33 @@ impl Engine {
             return;
         }
         for kind in [PhysicalKind::Phy, PhysicalKind::Module] {
-            let is_same = |job: &Job| (job.kind, job.port) == (kind, port);
-            if !self.physical.urgent.iter().any(is_same) {
-                let (due, is_periodic) = (now, false);
-                self.physical.urgent.push_back(Job {
+            self.physical.add(
+                CHANGED,
+                Job {
                     kind,
                     port,
-                    due,
-                    is_periodic,
-                });
-            }
+                    due: now,
+                    occasion: Occasion::Changed,
+                },
+            );
         }
+    }
+
+    /// Reads the reason why the link of a port went down, before all other readings.
+    pub fn read_link_down(&mut self, port: usize, now: Instant) {
+        if self.physical.config.is_none() {
+            return;
+        }
+        self.physical.budget.note_link_down(now);
+        self.physical.add(
+            LINK_DOWN,
+            Job {
+                kind: PhysicalKind::Phy,
+                port: port as u32,
+                due: now,
+                occasion: Occasion::LinkDown(0),
+            },
+        );
     }
 
     /// Returns whether a device may get requests for the physical layer. It may not if it is not
@@ -383,7 +524,7 @@ impl Engine {
     fn may_read_physical(&mut self, index: u32, now: Instant) -> bool {
         let device = &mut self.devices[index as usize];
         device.physical.refresh(now);
-        let is_of_vendor = |info: &crate::mad::smp::NodeInfo| info.vendor_id == NVIDIA;
+        let is_of_vendor = |info: &crate::mad::smp::NodeInfo| info.vendor_id == vendor::NVIDIA;
         device.identity.is_verified()
             && device.identity.info().is_some_and(is_of_vendor)
             && !device.reachability.was_silent()
@@ -392,24 +533,32 @@ impl Engine {
 
     /// Starts the next due reading whose device has none. Returns false if there is none.
     fn start_reading(&mut self, now: Instant) -> bool {
-        if self.physical.active.len() >= WINDOW {
-            return false;
-        }
-        let mut next: Option<(Job, Option<usize>, usize)> = None;
-        for queue in 0..=PhysicalKind::ALL.len() {
-            let queue = queue.checked_sub(1);
+        let mut next: Option<(Job, usize, usize)> = None;
+        for queue in 0..self.physical.due.len() {
+            // A reading without a token does not delay the reasons of links that went down.
+            let active = match queue {
+                LINK_DOWN => self.physical.in_flight(),
+                _ => self.physical.active.len(),
+            };
+            if active >= WINDOW || queue <= PERIODIC && next.is_some() {
+                break;
+            }
+            let first = self.physical.due[queue].front();
+            if first.is_none_or(|job| !self.physical.has_token(job, now)) {
+                continue;
+            }
             let mut place = 0;
             for _ in 0..SEARCHED {
-                let jobs = self.physical.jobs(queue);
+                let jobs = &mut self.physical.due[queue];
                 let Some(job) = jobs.get(place).copied().filter(|job| job.due <= now) else {
                     break;
                 };
                 let index = self.ports[job.port as usize].device;
                 if !self.may_read_physical(index, now) {
                     // The turn of this reading is left out.
-                    self.physical.jobs(queue).remove(place);
+                    self.physical.due[queue].remove(place);
                     self.physical.repeat(Job { due: now, ..job }, now);
-                } else if self.physical.active_of(index).is_some()
+                } else if self.physical.is_busy(index, &job)
                     || !self.devices[index as usize].flight.is_free()
                 {
                     place += 1;
@@ -420,14 +569,11 @@ impl Engine {
                     break;
                 }
             }
-            if queue.is_none() && next.is_some() {
-                break;
-            }
         }
         let Some((mut job, queue, place)) = next else {
             return false;
         };
-        self.physical.jobs(queue).remove(place);
+        self.physical.due[queue].remove(place);
         if job.due == Instant::ZERO {
             // The limit spreads the first readings of all ports, and later ones keep the distance.
             job.due = now;
@@ -448,10 +594,10 @@ impl Engine {
     /// Reports if readings become so late that the time between two of them is twice the configured
     /// one, and if they are in time again.
     fn note_lateness(&mut self, job: Job, now: Instant) {
-        let Some(config) = self.physical.config.filter(|_| job.is_periodic) else {
+        let (Some(config), Occasion::Periodic(_)) = (self.physical.config, job.occasion) else {
             return;
         };
-        let (every, late) = (config.every[job.kind as usize], now - job.due);
+        let (every, late) = (config.interval(job.kind), now - job.due);
         let is_late = &mut self.physical.is_late[job.kind as usize];
         let limit = if *is_late { every / 2 } else { every };
         if (late > limit) != *is_late {
@@ -472,11 +618,11 @@ impl Engine {
         now: Instant,
         mad: &mut Mad,
     ) -> Option<(Target, Tid)> {
-        if !self.may_send_physical() || self.pace.next() > now {
+        if !self.may_send_physical(now) || self.pace.next() > now {
             return None;
         }
         loop {
-            let Some(place) = self.ready_reading() else {
+            let Some(place) = self.ready_reading(now) else {
                 if self.start_reading(now) {
                     continue;
                 }
@@ -510,16 +656,24 @@ impl Engine {
                     continue;
                 }
             };
-            self.physical.active[place].sent = Some(now);
-            self.physical.budget.tokens -= 1.0;
-            self.physical.budget.sent += 1;
+            let active = &mut self.physical.active[place];
+            active.sent = Some(now);
+            let budget = &mut self.physical.budget;
+            if !budget.exempts(&active.job, now) {
+                budget.tokens -= 1.0;
+            }
+            budget.sent += 1;
             return Some(self.send(index, Query::Vendor(query), Purpose::Physical, now, mad));
         }
     }
 
-    fn may_send_physical(&self) -> bool {
+    fn may_send_physical(&self, now: Instant) -> bool {
+        let physical = &self.physical;
+        let active = physical.active.iter().map(|active| &active.job);
+        let mut explained = active.chain(physical.due[LINK_DOWN].front());
         self.unsettled == 0
-            && self.physical.budget.tokens >= 1.0
+            && (physical.budget.tokens >= 1.0
+                || explained.any(|job| physical.budget.exempts(job, now)))
             && matches!(
                 self.phase,
                 Phase::Slot {
@@ -533,21 +687,40 @@ impl Engine {
     /// until when it waits for a reply.
     pub(super) fn waits_for_physical(&mut self, now: Instant) -> bool {
         self.physical.wait = None;
-        if self.physical.config.is_none() || !self.may_send_physical() || self.pace.next() > now {
+        let Some(config) = self.physical.config else {
+            return false;
+        };
+        if !self.may_send_physical(now) || self.pace.next() > now {
             return false;
         }
-        let usual = self.physical.active.iter().filter_map(|active| active.sent);
-        let wait = usual.map(|sent| sent + USUAL).max();
-        self.physical.wait = wait.filter(|until| *until > now);
-        self.physical.wait.is_some() || self.ready_reading().is_some() || self.start_reading(now)
+        // The reason of a link that went down is requested again in this slot if it gets no reply.
+        let wait = |active: &Active| match active.job.occasion {
+            Occasion::LinkDown(_) => config.timeout,
+            _ => USUAL,
+        };
+        let active = self.physical.active.iter();
+        let wait = active.filter_map(|active| Some(active.sent? + wait(active)));
+        self.physical.wait = wait.max().filter(|until| *until > now);
+        self.physical.wait.is_some() || self.ready_reading(now).is_some() || self.start_reading(now)
     }
 
     /// Returns the place of a reading whose next request can be sent.
-    fn ready_reading(&self) -> Option<usize> {
-        let is_ready = |active: &Active| {
-            active.sent.is_none() && self.devices[active.device as usize].flight.is_free()
+    fn ready_reading(&self, now: Instant) -> Option<usize> {
+        let physical = &self.physical;
+        if physical.in_flight() >= WINDOW {
+            return None;
+        }
+        let is_ready = |of: &Active| {
+            let is_waiting = |active: &Active| active.device == of.device && active.sent.is_some();
+            self.devices[of.device as usize].flight.is_free()
+                && physical.has_token(&of.job, now)
+                && !physical.active.iter().any(is_waiting)
         };
-        self.physical.active.iter().position(is_ready)
+        let places = (0..).zip(&physical.active);
+        let ready = places.filter(|(_, active)| is_ready(active));
+        ready
+            .min_by_key(|(_, active)| !active.job.is_link_down())
+            .map(|(place, _)| place)
     }
 
     /// Returns when a slot that waits for replies of the physical layer stops waiting.
@@ -565,7 +738,13 @@ impl Engine {
             ..
         } = self.physical.active.swap_remove(place);
         if images.iter().any(Option::is_some) {
-            let last = self.physical.last[job.kind as usize][job.port as usize].replace(at);
+            let is_link_down = job.is_link_down();
+            let last = &mut self.physical.last[job.kind as usize][job.port as usize];
+            let since = if is_link_down {
+                None
+            } else {
+                last.replace(at).map(|last| at - last)
+            };
             if self.physical.finished.len() == FINISHED {
                 self.physical.finished.pop_front();
             }
@@ -574,12 +753,17 @@ impl Engine {
                 device: device as usize,
                 port: job.port as usize,
                 at,
-                since: last.map(|last| at - last),
+                since,
+                is_link_down,
                 images,
             });
             self.events.push_back(Event::Physical);
         }
-        self.physical.repeat(job, now);
+        let occasion = match job.occasion {
+            Occasion::Periodic(turn) => Occasion::Periodic(turn.wrapping_add(1)),
+            other => other,
+        };
+        self.physical.repeat(Job { occasion, ..job }, now);
     }
 
     pub(super) fn take_physical_reply(
@@ -632,12 +816,14 @@ impl Engine {
         }
     }
 
-    /// Returns whether a reply still belongs to the device. If not, its reading is dropped.
+    /// Returns whether a reply still belongs to the device. If not, its readings are dropped.
     fn is_current(&mut self, transaction: &Transaction) -> bool {
         let index = transaction.device;
         let is_current = transaction.generation == self.devices[index as usize].generation;
-        if !is_current && let Some(active) = self.physical.active_of(index) {
-            (active.sent, active.page, active.images) = (None, MAX_PAGES, [None; MAX_PAGES]);
+        if !is_current {
+            for active in self.physical.all_of(index) {
+                (active.sent, active.page, active.images) = (None, MAX_PAGES, [None; MAX_PAGES]);
+            }
         }
         is_current
     }
@@ -651,7 +837,7 @@ impl Engine {
             Lacking::Page(_) => support.refused |= lacking.bit(),
             Lacking::Registers | Lacking::Silent => {
                 support.access = Access::Missing;
-                if let Some(active) = self.physical.active_of(index) {
+                for active in self.physical.all_of(index) {
                     active.page = MAX_PAGES;
                 }
             }
@@ -681,7 +867,11 @@ impl Engine {
             return;
         }
         if let Some(active) = self.physical.active_of(index) {
-            (active.sent, active.page, active.block) = (None, active.page + 1, 0);
+            active.sent = None;
+            match &mut active.job.occasion {
+                Occasion::LinkDown(tries) if *tries + 1 < TRIES => *tries += 1,
+                _ => (active.page, active.block) = (active.page + 1, 0),
+            }
         }
         let support = &mut self.devices[index as usize].physical;
         support.silent += 1;
@@ -707,17 +897,18 @@ impl Engine {
 const CHIP: Index = Index::of_item(0);
 
 impl Physical {
-    /// Returns the due readings of a kind, or those after a change of the link.
-    fn jobs(&mut self, queue: Option<usize>) -> &mut VecDeque<Job> {
-        queue.map_or(&mut self.urgent, |kind| &mut self.due[kind])
+    /// Returns the readings of a device that have started.
+    fn all_of(&mut self, device: u32) -> impl Iterator<Item = &mut Active> {
+        let active = self.active.iter_mut();
+        active.filter(move |active| active.device == device)
     }
 
     /// Makes a periodic reading due again.
     fn repeat(&mut self, job: Job, now: Instant) {
-        let Some(config) = self.config.filter(|_| job.is_periodic) else {
+        let (Some(config), Occasion::Periodic(_)) = (self.config, job.occasion) else {
             return;
         };
-        let due = (job.due + config.every[job.kind as usize]).max(now);
-        self.due[job.kind as usize].push_back(Job { due, ..job });
+        let due = (job.due + config.interval(job.kind)).max(now);
+        self.due[PERIODIC + job.kind as usize].push_back(Job { due, ..job });
     }
 }

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use ibnet_record::physical::{PhysicalKind, Value, Values};
+use ibnet_record::registers::link_down::LinkDown;
 use ibnet_record::registers::{Page, ber};
 use ibnet_record::types::{Guid, Lid, PortNum};
 use ibnet_record::{PhysicalHead, PhysicalRecord};
@@ -170,6 +171,11 @@ impl PhysicalResult {
             let values = self.values(kind);
             if kind == PhysicalKind::Module && !values.0.is_empty() {
                 line(&format!("# Module: Lid {lid} port {port}"), "");
+            }
+            if let Some(found) = LinkDown::of(|name| values.integer(name))
+                && found.reason > 0
+            {
+                line("last link down", &found.to_string());
             }
             for (name, ratio) in ratios(&values) {
                 line(&name, &shown_ratio(ratio));

@@ -42,7 +42,8 @@ pub(super) fn report(
         let budget = physical.budget(cost.least_mads_per_second);
         let found = format!(
             "on: {:.1} Gets of class 0x0A a second, at most {:.1} of them to one device, after the \
-             counters; the budget is {budget:.1} a second; not seen on hardware, not tested here",
+             counters; the budget is {budget:.1} a second, except for 10 s after links went down; not \
+             seen on hardware, not tested here",
             all.min(budget),
             most.min(budget)
         );

@@ -13,7 +13,8 @@ use crate::mad::pma::{Bits, data, data_mut};
 use crate::mad::sa::{self, PathRecord};
 use crate::mad::sm_info::{IS_SM, SM_INFO, SmInfo, SmState};
 use crate::mad::smp::{self, NodeInfo, PortInfo};
-use crate::mad::{MAD_LEN, Mad};
+use crate::mad::vendor::subnet::{EXTENDED_PORT_INFO, ExtendedPortInfo};
+use crate::mad::{MAD_LEN, Mad, vendor};
 use crate::topology::DeviceId;
 
 /// The default subnet prefix of IBA.
@@ -82,6 +83,14 @@ pub(super) fn manage(
                 }
             }
             _ => status = MadStatus::UNSUPPORTED_ATTRIBUTE,
+        },
+        EXTENDED_PORT_INFO => match device.port(port) {
+            Some(found) => ExtendedPortInfo {
+                is_fdr10: &*found.rate.speed == "FDR10",
+                ..ExtendedPortInfo::default()
+            }
+            .emit(data),
+            None => status = MadStatus::INVALID_VALUE,
         },
         SM_INFO => match fabric.managers.get(&id) {
             Some(info) => info.emit(data),
@@ -238,7 +247,7 @@ pub(super) fn node_info(fabric: &SimFabric, id: DeviceId) -> NodeInfo {
         port_guid: device.guid,
         device_id,
         revision: 0,
-        vendor_id: 0x2c9,
+        vendor_id: vendor::NVIDIA,
         local_port: first_port(fabric, id),
     }
 }

@@ -113,6 +113,9 @@ pub struct SimFabric {
     links: BTreeMap<(DeviceId, PortNum), PortInfo>,
     /// How often the link of a port went down.
     downed: BTreeMap<(DeviceId, PortNum), u64>,
+    /// Times at which the links of `cut_ends` change, and their new states.
+    cuts: VecDeque<(Instant, u8)>,
+    cut_ends: Vec<(DeviceId, PortNum)>,
     /// Cables that differ from the net file: the other end of a port, if it has one.
     cables: BTreeMap<(DeviceId, PortNum), Option<(DeviceId, PortNum)>>,
     /// Words that a port had counted when its counters were cleared, by service level.
@@ -195,6 +198,8 @@ impl SimFabric {
             agents,
             links: BTreeMap::new(),
             downed: BTreeMap::new(),
+            cuts: VecDeque::new(),
+            cut_ends: Vec::new(),
             cables: BTreeMap::new(),
             cleared: BTreeMap::new(),
             manager,
@@ -305,6 +310,34 @@ impl SimFabric {
         }
     }
 
+    /// Lets links between switches, at most this number, be down from one time to another.
+    pub fn cut_links(&mut self, count: usize, from: Instant, to: Instant) {
+        let fabric = &self.fabric;
+        let is_switch = |id| fabric.device(id).kind == NodeKind::Switch;
+        let links = fabric.iter().flat_map(|(id, device)| {
+            device.linked().filter_map(move |(port, peer)| {
+                let other = fabric.find(peer.guid, peer.port)?;
+                let is_wanted = id < other && is_switch(id) && is_switch(other);
+                is_wanted.then_some([(id, port.num), (other, peer.port)])
+            })
+        });
+        self.cut_ends = links.take(count).flatten().collect();
+        self.cuts = [(from, PortInfo::DOWN), (to, PortInfo::ACTIVE)].into();
+    }
+
+    /// Changes the links whose time has come.
+    fn change_links(&mut self, now: Instant) {
+        while let Some((_, state)) = self.cuts.front().copied().filter(|(at, _)| *at <= now) {
+            self.cuts.pop_front();
+            for (id, port) in self.cut_ends.clone() {
+                if let Some(found) = self.fabric.device(id).port(port) {
+                    let info = PortInfo::of_rate(&found.rate, state);
+                    self.set_link(id, port, info);
+                }
+            }
+        }
+    }
+
     /// Connects a port of a switch with another port, or with none. Only the identity of the peer
     /// changes; traffic and links stay as they are.
     pub fn set_peer(&mut self, id: DeviceId, port: PortNum, peer: Option<(DeviceId, PortNum)>) {
@@ -388,6 +421,7 @@ impl SimFabric {
         now: Instant,
     ) -> Option<(Instant, Mad)> {
         self.mads += 1;
+        self.change_links(now);
         let first = match self.by_lid.get(&target.lid) {
             Some(id) => *id,
             None if target.lid == PERMISSIVE_LID => sender.or(self.manager)?,

@@ -71,6 +71,10 @@ const WARM_UP: f64 = 900.0;
 /// Daily variation of the temperature of the room, in degrees Celsius.
 const ROOM_SWING: f64 = 2.0;
 
+/// Reasons for which a link goes down: of one with a bad contact, and of all others.
+const HIGH_BER: u8 = 2;
+const DOWN_REASONS: [u8; 6] = [5, 10, 12, 22, 23, 38];
+
 /// Length of the periods in which the error ratio counts as constant.
 const PERIOD: Duration = Duration::from_secs(60);
 
@@ -102,6 +106,8 @@ pub(super) struct Cable {
     pub(super) id: u64,
     /// Number by which this end differs from all others.
     end: u64,
+    /// This number of the other end.
+    other_end: u64,
     /// Number of lanes.
     pub(super) lanes: usize,
     /// Signalling rate of one lane in bits per second.
@@ -159,6 +165,7 @@ impl Cable {
         Self {
             id: mix(&[ends[0].min(ends[1]), ends[0].max(ends[1])]),
             end: ends[0],
+            other_end: ends[1],
             lanes: (lanes as usize).min(LANES),
             lane_rate: rate.signal_gbps().unwrap_or(100.0) / lanes * 1e9,
             has_four_levels: matches!(&*rate.speed, "HDR" | "NDR" | "XDR"),
@@ -172,8 +179,18 @@ impl Cable {
     }
 
     /// Returns whether this end has a bad contact.
-    pub(super) fn has_bad_contact(&self) -> bool {
+    fn has_bad_contact(&self) -> bool {
         self.end.is_multiple_of(CONTACT_ONE_OF)
+    }
+
+    /// Returns why the link went down for the n-th time: the number of the reason, and whether this
+    /// end caused it.
+    pub(super) fn down_reason(&self, count: u64) -> (u8, bool) {
+        if self.has_bad_contact() || self.other_end.is_multiple_of(CONTACT_ONE_OF) {
+            return (HIGH_BER, self.has_bad_contact());
+        }
+        let reason = mix(&[self.id, 8, count]) % DOWN_REASONS.len() as u64;
+        (DOWN_REASONS[reason as usize], self.end < self.other_end)
     }
 
     /// Returns the age of the cable in years.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ibnet_record::registers::{Page, Register, Select};
+use ibnet_record::registers::{Page, Register, Select, link_down};
 use ibnet_record::types::{NodeKind, PortNum};
 
 use super::SimFabric;
@@ -138,7 +138,9 @@ pub(super) fn of_port(
         Page::Fec => fec(&mut page, receiver, downs, at),
         Page::FecHistogram => page.set("hist", &receiver.histogram),
         Page::Plr if cable.has_four_levels => plr(&mut page, receiver),
-        Page::LinkDown => link_down(&mut page, cable, downs),
+        Page::LinkDown => {
+            link_down(&mut page, (downs > 0).then(|| cable.down_reason(downs)));
+        }
         Page::Module => module(&mut page, cable, at),
         _ => return Err(MadStatus::UNSUPPORTED_REGISTER),
     }
@@ -224,20 +226,30 @@ fn plr(page: &mut PageImage, receiver: &Receiver) {
     page.set("plr_codes_loss", &[loss as u64]);
 }
 
-/// Reasons of the register: high bit error ratio, and a command of management.
-const HIGH_BER: u64 = 2;
-const MANAGEMENT: u64 = 22;
+fn link_down(page: &mut PageImage, reason: Option<(u8, bool)>) {
+    let Some((reason, is_local)) = reason else {
+        return;
+    };
+    let is_command = link_down::reason(reason).is_some_and(|reason| reason.is_command);
+    let (reason, names) = (
+        u64::from(reason),
+        ["local_reason_opcode", "remote_reason_opcode"],
+    );
+    page.set("down_intent", &[if is_command { 1 } else { 2 }]);
+    page.set("down_blame", &[if is_local { 1 } else { 2 }]);
+    page.set(names[usize::from(!is_local)], &[reason]);
+    page.set(
+        "e2e_reason_opcode",
+        &[reason + if is_local { 0 } else { 100 }],
+    );
+}
 
-fn link_down(page: &mut PageImage, cable: &Cable, downs: u64) {
-    if downs > 0 {
-        let reason = if cable.has_bad_contact() {
-            HIGH_BER
-        } else {
-            MANAGEMENT
-        };
-        page.set("down_blame", &[1]);
-        page.set("local_reason_opcode", &[reason]);
-        page.set("e2e_reason_opcode", &[reason]);
+impl SimFabric {
+    /// Returns why the link of a port last went down: the number of the reason, and whether the
+    /// device of the port caused it.
+    pub fn link_down_reason(&self, id: DeviceId, port: PortNum) -> Option<(u8, bool)> {
+        let downs = self.downed.get(&(id, port))?;
+        Some(cable(self, id, port)?.down_reason(*downs))
     }
 }
 

@@ -68,6 +68,14 @@ impl Sweep {
         found.expect("a switch").0
     }
 
+    /// Reads why the links of all ports went down.
+    fn explain_all(&mut self) {
+        let now = self.sweep.now();
+        for port in 0..self.ports {
+            self.sweep.engine.read_link_down(port, now);
+        }
+    }
+
     /// Runs slots. Returns the readings, and the events about the physical layer.
     fn run(&mut self, slots: u64) -> (Vec<PhysicalReading>, Vec<Event>) {
         let (mut readings, mut events) = (Vec::new(), Vec::new());
@@ -109,7 +117,7 @@ fn every_port_is_read_in_its_time() {
             .push(reading.since);
     }
     for port in 0..sweep.ports {
-        assert!(times[&(PhysicalKind::Phy, port)].len() >= 9, "{times:?}");
+        assert!(times[&(PhysicalKind::Phy, port)].len() >= 19, "{times:?}");
         assert_eq!(times[&(PhysicalKind::Module, port)].len(), 2);
     }
     assert_eq!(times[&(PhysicalKind::Phy, 0)][0], None);
@@ -117,8 +125,21 @@ fn every_port_is_read_in_its_time() {
         .iter()
         .filter(|reading| reading.kind == PhysicalKind::Phy)
         .filter_map(|reading| reading.since)
-        .filter(|since| *since > 125 * SECOND);
+        .filter(|since| *since > 65 * SECOND);
     assert_eq!(late.count(), 0);
+    let of_port = readings
+        .iter()
+        .filter(|reading| (reading.kind, reading.port) == (PhysicalKind::Phy, 0));
+    let pages = of_port.map(|reading| reading.images().map(|(page, _)| page).collect::<Vec<_>>());
+    // The switches of this fabric have no retransmission.
+    let (bits, all) = (
+        vec![Page::Ber],
+        vec![Page::Ber, Page::Fec, Page::FecHistogram],
+    );
+    let first = [all.clone(), vec![Page::LinkDown]].concat();
+    let between = || vec![bits.clone(); 3];
+    let expected = [vec![first], between(), vec![all]].concat();
+    assert_eq!(pages.take(5).collect::<Vec<_>>(), expected);
     assert!(
         !events
             .iter()
@@ -131,7 +152,10 @@ fn every_port_is_read_in_its_time() {
 fn counters_are_read_at_the_same_times_as_without_the_physical_layer() {
     let run = |physical| {
         let mut sweep = Sweep::new(physical, Firmware::Usual);
-        let mut slot = || {
+        let mut slot = |number| {
+            if number == 60 {
+                sweep.explain_all();
+            }
             sweep.sweep.slot(SECOND);
             let engine = &sweep.sweep.engine;
             let times: Vec<_> = (0..sweep.ports)
@@ -139,7 +163,7 @@ fn counters_are_read_at_the_same_times_as_without_the_physical_layer() {
                 .collect();
             (engine.stats().duration(), times)
         };
-        (0..120).map(|_| slot()).collect::<Vec<_>>()
+        (0..120).map(&mut slot).collect::<Vec<_>>()
     };
     assert_eq!(run(ample()), run(None));
 }
@@ -286,4 +310,58 @@ fn changed_link_is_read_soon() {
         }
     }
     assert_eq!(found, 1);
+}
+
+#[test]
+fn reasons_exceed_the_budget_for_ten_seconds_in_a_minute() {
+    let config = PhysicalConfig {
+        budget_ppm: 0,
+        ..PhysicalConfig::default()
+    };
+    let mut sweep = Sweep::new(Some(config), Firmware::Reliable);
+    sweep.run(100);
+    let mut beyond = Vec::new();
+    // Links that go down all the time, and seldom.
+    for (slots, every) in [(120, 1), (200, 70)] {
+        for slot in 0..slots {
+            if slot % every == 0 {
+                sweep.explain_all();
+            }
+            sweep.sweep.slot(SECOND);
+            beyond.push(sweep.sweep.engine.physical_sent() > 2);
+        }
+    }
+    let burst = |from: usize| {
+        beyond[from..from + 60]
+            .iter()
+            .filter(|beyond| **beyond)
+            .count()
+    };
+    assert_eq!([0, 60].map(burst), [10, 10], "{beyond:?}");
+    assert_eq!([120, 180, 250].map(burst), [1, 1, 1], "{beyond:?}");
+}
+
+#[test]
+fn default_times_keep_the_default_budget_at_three_mads_a_port() {
+    let config = PhysicalConfig::default();
+    for (ports, is_switch) in [(1, false), (36, true), (40, true), (64, true)] {
+        let needed = config.requests_per_second(ports, is_switch);
+        let allowed = 3.0 * f64::from(ports) * f64::from(config.budget_ppm) / 1e6;
+        assert!(needed <= allowed, "{ports}: {needed} of {allowed}");
+    }
+    // Bit errors each 30 s, four other pages each two minutes, the module each five minutes.
+    let of_port = config.requests_per_second(1, false);
+    assert!(
+        (of_port - (8.0 / 120.0 + 1.0 / 300.0)).abs() < 1e-9,
+        "{of_port}"
+    );
+    let rare = PhysicalConfig {
+        bit_errors_every: Duration::from_secs(3600),
+        ..config
+    };
+    let of_port = rare.requests_per_second(1, false);
+    assert!(
+        (of_port - (5.0 / 120.0 + 1.0 / 300.0)).abs() < 1e-9,
+        "{of_port}"
+    );
 }
