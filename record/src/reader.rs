@@ -73,7 +73,7 @@ pub type Histogram<'a> = fields::HistogramRecord<Cow<'a, str>>;
 /// An `event` record.
 pub type Event<'a> = fields::EventRecord<Cow<'a, str>>;
 
-/// A `phy`, `module` or `sensors` record.
+/// A `phy`, `module`, `sensors` or `planes` record.
 pub type Physical<'a> = PhysicalRecord<Cow<'a, str>, ReadValues>;
 
 words! {
@@ -95,6 +95,8 @@ words! {
         Module = "module",
         /// Sensors of a switch.
         Sensors = "sensors",
+        /// One plane of a port.
+        Planes = "planes",
     }
 }
 
@@ -111,6 +113,7 @@ impl From<PhysicalKind> for Type {
             PhysicalKind::Phy => Self::Phy,
             PhysicalKind::Module => Self::Module,
             PhysicalKind::Sensors => Self::Sensors,
+            PhysicalKind::Planes => Self::Planes,
         }
     }
 }
@@ -250,7 +253,9 @@ impl<'a> Record<'a> {
             Type::Sweep => Self::Sweep(serde_json::from_str(text)?),
             Type::Histogram => Self::Histogram(serde_json::from_str(text)?),
             Type::Event => Self::Event(serde_json::from_str(text)?),
-            Type::Phy | Type::Module | Type::Sensors => Self::Physical(serde_json::from_str(text)?),
+            Type::Phy | Type::Module | Type::Sensors | Type::Planes => {
+                Self::Physical(serde_json::from_str(text)?)
+            }
         })
     }
 

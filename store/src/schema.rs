@@ -37,6 +37,8 @@ pub enum TableName {
     Modules,
     /// One row for each `sensors` record.
     Sensors,
+    /// One row for each `planes` record.
+    Planes,
     /// One row for each record of an unknown type, which a later version may write.
     Others,
     /// Derived from `ports`: one row for each change of a device or its link.
@@ -47,7 +49,7 @@ pub enum TableName {
 
 impl TableName {
     /// All tables with records.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Ports,
         Self::Sweeps,
         Self::Events,
@@ -56,6 +58,7 @@ impl TableName {
         Self::Phy,
         Self::Modules,
         Self::Sensors,
+        Self::Planes,
         Self::Others,
     ];
 
@@ -73,6 +76,7 @@ impl TableName {
             Self::Phy => "phy",
             Self::Modules => "modules",
             Self::Sensors => "sensors",
+            Self::Planes => "planes",
             Self::Others => "others",
             Self::Devices => "devices",
             Self::PortsMinute => "ports_1m",
@@ -90,6 +94,7 @@ impl TableName {
             Some(Type::Phy) => Self::Phy,
             Some(Type::Module) => Self::Modules,
             Some(Type::Sensors) => Self::Sensors,
+            Some(Type::Planes) => Self::Planes,
             None => Self::Others,
         }
     }
@@ -105,6 +110,7 @@ impl TableName {
             Self::Phy => Some(Type::Phy),
             Self::Modules => Some(Type::Module),
             Self::Sensors => Some(Type::Sensors),
+            Self::Planes => Some(Type::Planes),
             Self::Others => None,
         }
     }

@@ -77,7 +77,8 @@ impl Selection {
                 | Type::Event
                 | Type::Phy
                 | Type::Module
-                | Type::Sensors => self.contains(ts),
+                | Type::Sensors
+                | Type::Planes => self.contains(ts),
             }
     }
 

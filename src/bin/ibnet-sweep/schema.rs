@@ -44,6 +44,7 @@ enum Record {
     Phy,
     Module,
     Sensors,
+    Planes,
 }
 
 const EXAMPLES: &str = "\
@@ -66,6 +67,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         Record::Phy => Type::Phy,
         Record::Module => Type::Module,
         Record::Sensors => Type::Sensors,
+        Record::Planes => Type::Planes,
     };
     let fields = schema::fields(of);
     let text = match args.format {
