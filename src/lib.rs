@@ -20,9 +20,11 @@
 //! |---|---|
 //! | [`time`] | monotonic time as a number; reads no clock |
 //! | [`topology`] | the fabric, read from `ibnetdiscover`; tiers and hops; synthetic fabrics |
+//! | [`cabling`] | compares the cables of the fabric with the cabling as planned |
 //! | [`discovery`] | discovers the fabric by directed routes, and writes a net file |
 //! | [`drawing`] | switches and links as SVG |
 //! | [`partition`] | the planner: which sampler queries which ports, with its reports and formats |
+//! | [`scheduler`] | the fabric as a tree of switches for Slurm and Kubernetes |
 //! | [`assignments`] | the plan file. `ibnet-gen` writes it, and `ibnet-sweep` reads it |
 //! | [`mad`] | MADs and their attributes; transports: libibumad and a simulated fabric |
 //! | [`sweep`] | the engine, which decides on the next query, and the driver, which runs it |
@@ -41,6 +43,7 @@
 //! They do not need the sweeper for this.
 
 pub mod assignments;
+pub mod cabling;
 pub mod cli;
 pub mod config;
 pub mod cost;
@@ -54,6 +57,7 @@ pub mod mad;
 pub mod metrics;
 pub mod output;
 pub mod partition;
+pub mod scheduler;
 pub mod sweep;
 pub mod time;
 pub mod topology;

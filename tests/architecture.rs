@@ -73,6 +73,27 @@ const RULES: &[Rule] = &[
         &["record::limits", "record::rail", "record::types"],
         &[],
     ),
+    rule(
+        "cabling",
+        &[
+            "record::hostlist",
+            "record::rail",
+            "record::text",
+            "record::types",
+            "topology",
+        ],
+        &[],
+    ),
+    rule(
+        "scheduler",
+        &[
+            "record::hostlist",
+            "record::rail",
+            "record::types",
+            "topology",
+        ],
+        &[],
+    ),
     rule("drawing", &["record::types"], &[]),
     rule(
         "assignments",
@@ -93,6 +114,7 @@ const RULES: &[Rule] = &[
         "partition",
         &[
             "assignments",
+            "cabling::groups",
             "cost",
             "drawing",
             "record::hostlist",

@@ -243,3 +243,29 @@ impl Device {
         self.name.split_whitespace().next().unwrap_or("")
     }
 }
+
+/// Returns the system name of a managed switch, and its board and ASIC: `director`, 16 and 2 in
+/// `MF0;director:CS8500/L16/U2`. A switch with one ASIC has board 0.
+pub fn system(name: &str) -> Option<(&str, u32, u32)> {
+    let (system, place) = name.strip_prefix("MF0;")?.split_once(':')?;
+    let number = |letter: char| {
+        let part = place
+            .split('/')
+            .skip(1)
+            .find_map(|part| part.strip_prefix(letter))?;
+        part.parse().ok()
+    };
+    Some((system, number('L').unwrap_or(0), number('U').unwrap_or(1)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn system_names_are_read() {
+        assert_eq!(system("MF0;leaf01:MQM8700/U1"), Some(("leaf01", 0, 1)));
+        assert_eq!(system("MF0;core:CS8500/L16/U2"), Some(("core", 16, 2)));
+        assert_eq!(system("leaf01"), None);
+    }
+}

@@ -75,6 +75,10 @@ fn endless_files_of_the_planner_are_refused() {
             &["anonymise", "--net", "/dev/zero", "-o", "out"],
             limits::NET_FILE,
         ),
+        (
+            &["cabling", "--net", "net.p", "--planned", "/dev/zero"],
+            limits::NET_FILE,
+        ),
     ] {
         let message = refused(GEN, &dir, args);
         assert!(

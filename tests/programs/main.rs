@@ -8,6 +8,8 @@
 use std::time::Duration;
 
 mod bounds;
+mod cabling;
+mod cabling_faults;
 mod characters;
 mod check;
 mod earlier;

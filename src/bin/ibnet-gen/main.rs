@@ -1,7 +1,8 @@
 //! `ibnet-gen`: assigns every port of a fabric to exactly one sampler.
 //!
 //! The program parses the arguments, calls the library and writes the files. Its subcommands
-//! suggest sampler hosts, publish plans, and remove the names of a site from net files.
+//! suggest sampler hosts, publish plans, compare the cabling with its plan, and remove the names
+//! of a site from net files.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -9,6 +10,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use ibnet::assignments::{Assignments, AssignmentsError, Header, sha256_hex};
+use ibnet::cabling::PlanError as PlannedCablingError;
 use ibnet::cli::{self, InputError, OutputError, Staged};
 use ibnet::config::ConfigError;
 use ibnet::discovery::DiscoveryError;
@@ -34,6 +36,7 @@ use plan_options::PlanArgs;
 use publish::PublishArgs;
 
 mod anonymise;
+mod cabling;
 mod cost;
 mod discover;
 mod files;
@@ -41,6 +44,7 @@ mod ldms;
 mod plan_options;
 mod publish;
 mod suggest;
+mod topology;
 
 /// Assigns every linked port of an InfiniBand fabric to exactly one nearby sampler
 #[derive(Debug, Parser)]
@@ -98,8 +102,10 @@ struct Args {
 enum Command {
     Suggest(suggest::Args),
     Anonymise(anonymise::Args),
+    Cabling(cabling::Args),
     Discover(discover::Args),
     Publish(publish::Args),
+    Topology(topology::Args),
 }
 
 #[derive(Debug, clap::Args)]
@@ -158,6 +164,9 @@ enum Failure {
     Net(#[from] NetFileError),
     #[error(transparent)]
     #[diagnostic(transparent)]
+    Cabling(#[from] PlannedCablingError),
+    #[error(transparent)]
+    #[diagnostic(transparent)]
     Discovery(#[from] DiscoveryError),
     #[error(transparent)]
     #[diagnostic(transparent)]
@@ -198,6 +207,9 @@ enum Failure {
     #[error("cannot write lid files: LDMS has one role only, and --redundancy 2 needs two")]
     #[diagnostic(help("give --format toml, or omit --redundancy"))]
     OneRole,
+    #[error("cannot write a topology: no host is cabled to a switch")]
+    #[diagnostic(help("check --hosts and --storage, and give the net file of the hosts"))]
+    NoHost,
     #[error("{net}: {error}")]
     #[diagnostic(forward(error))]
     InSubnet { net: String, error: PlanError },
@@ -231,17 +243,21 @@ fn main() -> ExitCode {
     let done = match &args.command {
         Some(Command::Suggest(args)) => suggest::run(args),
         Some(Command::Anonymise(args)) => anonymise::run(args),
+        Some(Command::Cabling(args)) => return ended(cabling::run(args)),
         Some(Command::Discover(args)) => discover::run(args),
         Some(Command::Publish(args)) => publish::run(args),
+        Some(Command::Topology(args)) => topology::run(args),
         None => run(&args),
     };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            cli::fail(&failure);
-            ExitCode::from(failure.exit_code())
-        }
-    }
+    ended(done.map(|()| ExitCode::SUCCESS))
+}
+
+/// Returns the exit code of a command, and prints its error.
+fn ended(done: Result<ExitCode, Failure>) -> ExitCode {
+    done.unwrap_or_else(|failure| {
+        cli::fail(&failure);
+        ExitCode::from(failure.exit_code())
+    })
 }
 
 impl Failure {

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use ibnet_record::types::{Guid, PortNum};
 use serde::Serialize;
 
+use crate::cabling::groups::groups;
 use crate::topology::{DeviceId, Fabric};
 
 /// One end of a cable.
@@ -150,38 +151,32 @@ pub(super) fn changes(
 
 /// Removes each pair of a lost cable and a new cable with a common port, and returns them as moved.
 fn take_moved(lost: &mut Vec<[End; 2]>, new: &mut Vec<[End; 2]>) -> Vec<MovedCable> {
-    let key = |end: &End| (end.guid, end.port);
-    let mut by_port: BTreeMap<Port, usize> = BTreeMap::new();
-    for (index, ends) in new.iter().enumerate() {
-        by_port.extend(ends.iter().map(|end| (key(end), index)));
-    }
-    let (mut moved, mut used) = (Vec::new(), BTreeSet::new());
-    lost.retain(|ends| {
-        for (end, from) in [(&ends[0], &ends[1]), (&ends[1], &ends[0])] {
-            let Some(index) = by_port
-                .get(&key(end))
-                .copied()
-                .filter(|index| !used.contains(index))
-            else {
-                continue;
-            };
-            let [one, other] = &new[index];
-            let to = if key(one) == key(end) { other } else { one };
-            moved.push(MovedCable {
-                end: end.clone(),
-                from: from.clone(),
-                to: to.clone(),
-            });
-            used.insert(index);
-            return false;
+    let ports = |cables: &[[End; 2]]| -> Vec<[Port; 2]> {
+        let port = |end: &End| (end.guid, end.port);
+        cables
+            .iter()
+            .map(|ends| ends.each_ref().map(port))
+            .collect()
+    };
+    let (before, now) = (ports(lost), ports(new));
+    let groups = groups(&before, &now, |_, from, to| u32::from(from.0 != to.0));
+    let mut pairs: Vec<_> = groups.into_iter().flat_map(|group| group.pairs).collect();
+    pairs.sort_unstable();
+    let moved = |(from, to): &(usize, usize)| {
+        let fixed = usize::from(!now[*to].contains(&before[*from][0]));
+        let is_fixed = now[*to][0] == before[*from][fixed];
+        MovedCable {
+            end: lost[*from][fixed].clone(),
+            from: lost[*from][1 - fixed].clone(),
+            to: new[*to][usize::from(is_fixed)].clone(),
         }
-        true
-    });
-    let mut index = 0;
-    new.retain(|_| {
-        index += 1;
-        !used.contains(&(index - 1))
-    });
+    };
+    let moved = pairs.iter().map(moved).collect();
+    let (from, to): (BTreeSet<_>, BTreeSet<_>) = pairs.into_iter().unzip();
+    for (cables, paired) in [(lost, from), (new, to)] {
+        let mut index = 0..;
+        cables.retain(|_| index.next().is_none_or(|at| !paired.contains(&at)));
+    }
     moved
 }
 

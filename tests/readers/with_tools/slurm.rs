@@ -1,4 +1,5 @@
-//! A real Slurm without accounting: `ibnet-view` finds its jobs by `squeue`.
+//! A real Slurm: `ibnet-view` finds its jobs by `squeue`, and slurmctld reads the topology of
+//! `ibnet-gen`.
 
 use std::io::Write;
 use std::path::Path;
@@ -6,14 +7,12 @@ use std::process::Command;
 
 use crate::tools::{self, SWEEP};
 
-#[test]
-fn jobs_of_a_real_slurm_are_found_by_squeue() {
-    let Some(view) = tools::built(Path::new(SWEEP).with_file_name("ibnet-view")) else {
-        return;
-    };
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/slurm/squeue");
-    let output = Command::new(script)
-        .arg(view.parent().unwrap())
+/// Runs a script of `tests/slurm` and asserts that its output has this text, unless the script
+/// skipped its test.
+fn passes(script: &str, programs: &Path, expected: &str) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/slurm");
+    let output = Command::new(folder.join(script))
+        .arg(programs)
         .output()
         .unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -27,5 +26,21 @@ fn jobs_of_a_real_slurm_are_found_by_squeue() {
         let _ = writeln!(std::io::stderr(), "{skipped}");
         return;
     }
-    assert!(text.contains("jobs found by squeue"), "{text}");
+    assert!(text.contains(expected), "{text}");
+}
+
+#[test]
+fn jobs_of_a_real_slurm_are_found_by_squeue() {
+    if let Some(view) = tools::built(Path::new(SWEEP).with_file_name("ibnet-view")) {
+        passes("squeue", view.parent().unwrap(), "jobs found by squeue");
+    }
+}
+
+#[test]
+fn topology_is_read_by_a_real_slurmctld() {
+    passes(
+        "topology",
+        Path::new(SWEEP).parent().unwrap(),
+        "read the tree",
+    );
 }

@@ -145,9 +145,8 @@ pub(super) fn of_port(
         Page::Fec => fec(&mut page, receiver, downs, at),
         Page::FecHistogram => page.set("hist", &receiver.histogram),
         Page::Plr if cable.has_four_levels => plr(&mut page, receiver),
-        Page::LinkDown => {
-            link_down(&mut page, (downs > 0).then(|| cable.down_reason(downs)));
-        }
+        Page::LinkDown if downs > 0 => link_down(&mut page, cable.down_reason(downs)),
+        Page::LinkDown => {}
         Page::Module => module(&mut page, cable, at),
         _ => return Err(MadStatus::UNSUPPORTED_REGISTER),
     }
@@ -233,10 +232,7 @@ fn plr(page: &mut PageImage, receiver: &Receiver) {
     page.set("plr_codes_loss", &[loss as u64]);
 }
 
-fn link_down(page: &mut PageImage, reason: Option<(u8, bool)>) {
-    let Some((reason, is_local)) = reason else {
-        return;
-    };
+fn link_down(page: &mut PageImage, (reason, is_local): (u8, bool)) {
     let is_command = link_down::reason(reason).is_some_and(|reason| reason.is_command);
     let (reason, names) = (
         u64::from(reason),

@@ -1,0 +1,74 @@
+//! Part number, length and serial number of the cables, from `module` records.
+
+use std::collections::BTreeMap;
+
+use ibnet_record::types::{Guid, PortNum};
+use serde::Deserialize;
+
+/// The newest `module` record of each port.
+#[derive(Clone, Debug, Default)]
+pub struct Modules(BTreeMap<(Guid, PortNum), Module>);
+
+/// The properties of a module that concern its cable. Values that the device did not report are
+/// absent.
+#[derive(Clone, PartialEq, Debug, Default, Deserialize)]
+pub struct Module {
+    /// Part number of the vendor.
+    pub vendor_pn: Option<String>,
+    /// Serial number of the vendor. Both ends of a cable have the same one.
+    pub vendor_sn: Option<String>,
+    /// Length in meters, or 0 if the cable can be separated from the module.
+    pub cable_length: Option<u32>,
+}
+
+#[derive(Deserialize)]
+struct Line {
+    #[serde(rename = "type")]
+    kind: String,
+    guid: Option<Guid>,
+    port: Option<u8>,
+    #[serde(flatten)]
+    module: Module,
+}
+
+impl Modules {
+    /// Adds the `module` records of JSON lines. Lines of other types and faulty lines are skipped.
+    pub fn add(&mut self, bytes: &[u8]) {
+        for line in bytes.split(|byte| *byte == b'\n') {
+            let Ok(line) = serde_json::from_slice::<Line>(line) else {
+                continue;
+            };
+            if let (Some(guid), Some(port), "module") = (line.guid, line.port, &*line.kind) {
+                self.0.insert((guid, PortNum(port)), line.module);
+            }
+        }
+    }
+
+    /// Returns the number of ports with a record.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Returns whether there is no record.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns the module of a port.
+    pub(super) fn get(&self, guid: Guid, port: PortNum) -> Option<&Module> {
+        self.0.get(&(guid, port))
+    }
+}
+
+impl Module {
+    /// Returns the possible lengths in meters. In a CMIS module, the two upper bits of the value
+    /// are a multiplier, and no field states which modules are of this kind.
+    pub(super) fn lengths_m(&self) -> Option<[f64; 2]> {
+        const MULTIPLIERS: [f64; 4] = [0.1, 1.0, 10.0, 100.0];
+        let value = self.cable_length.filter(|value| (1..256).contains(value))?;
+        Some([
+            f64::from(value),
+            f64::from(value & 63) * MULTIPLIERS[value as usize >> 6],
+        ])
+    }
+}
