@@ -108,9 +108,9 @@ impl Database {
 
     /// Returns the node of a register or of a page, which have different endings.
     fn node(&self, name: &str) -> Option<String> {
-        let name = name.to_lowercase();
         let names = [format!("{name}_ext"), format!("{name}_reg_ext")];
-        names.into_iter().find(|name| self.0.contains_key(name))
+        let same = |name: &String| self.0.keys().find(|key| key.eq_ignore_ascii_case(name));
+        names.iter().find_map(same).cloned()
     }
 
     /// Returns the fields of a register, and those of its page. What the database lacks is empty.
@@ -126,7 +126,11 @@ impl Database {
             .find(|leaf| ["counter_set", "page_data"].contains(&&*leaf.name));
         let page = union.map_or_else(
             || own.clone(),
-            |union| of(register.layout, union.bits.start / 8),
+            |union| {
+                let before = own.iter().filter(|leaf| leaf.bits.end <= union.bits.start);
+                let page = of(register.layout, union.bits.start / 8).into_iter();
+                page.chain(before.cloned()).collect()
+            },
         );
         (own, page)
     }

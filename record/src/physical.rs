@@ -1,5 +1,5 @@
-//! The records of the physical layer: `phy` (one port), `module` (its module) and `sensors` (one
-//! switch).
+//! The records of the physical layer: `phy` (one port), `module` (its module), `planes` (one plane
+//! of a port) and `sensors` (one switch).
 //!
 //! A record has a head, which is the same for all of them, and the values of the
 //! [registers](crate::registers) that were read for it. A value has the name of its register field,
@@ -26,6 +26,8 @@ words! {
         Module = "module",
         /// The sensors of a switch.
         Sensors = "sensors",
+        /// One plane of a port with several planes (XDR).
+        Planes = "planes",
     }
 }
 
@@ -48,6 +50,8 @@ impl PhysicalKind {
                 Page::Device,
                 Page::System,
             ],
+            // The counters come last: the time of a record is that of its last reply.
+            Self::Planes => &[Page::Planes, Page::Operation, Page::PlaneCounters],
         }
     }
 
@@ -60,10 +64,13 @@ impl PhysicalKind {
 /// Max number of pages of a record.
 pub const MAX_PAGES: usize = 5;
 
+/// Max number of planes that are read of a port. Known devices have four.
+pub const MAX_PLANES: u8 = 8;
+
 /// The fields that all records of the physical layer have.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct PhysicalHead<Text> {
-    /// Type of the record: `phy`, `module` or `sensors`.
+    /// Type of the record: `phy`, `module`, `sensors` or `planes`.
     #[serde(rename = "type")]
     pub kind: Text,
     /// Time of the last reply.
@@ -84,8 +91,8 @@ pub struct PhysicalHead<Text> {
     /// Name of the device.
     #[serde(default)]
     pub node: Text,
-    /// Time since the previous record of this type and port, in nanoseconds. Null in the first one,
-    /// and in one that has only the reason why a link went down.
+    /// Time since the previous record of this type and port, for `planes` of this plane, in
+    /// nanoseconds. Null in the first one, and in one that has only the reason why a link went down.
     pub dt_ns: Option<u64>,
 }
 

@@ -78,7 +78,7 @@ pub type Event<'a> = fields::EventRecord<Cow<'a, str>>;
 /// A `routes` record.
 pub type Routes<'a> = fields::RoutesRecord<Cow<'a, str>>;
 
-/// A `phy`, `module` or `sensors` record.
+/// A `phy`, `module`, `sensors` or `planes` record.
 pub type Physical<'a> = PhysicalRecord<Cow<'a, str>, ReadValues>;
 
 words! {
@@ -100,6 +100,8 @@ words! {
         Module = "module",
         /// Sensors of a switch.
         Sensors = "sensors",
+        /// One plane of a port.
+        Planes = "planes",
         /// Part of a forwarding table.
         Routes = "routes",
     }
@@ -118,6 +120,7 @@ impl From<PhysicalKind> for Type {
             PhysicalKind::Phy => Self::Phy,
             PhysicalKind::Module => Self::Module,
             PhysicalKind::Sensors => Self::Sensors,
+            PhysicalKind::Planes => Self::Planes,
         }
     }
 }
@@ -257,7 +260,9 @@ impl<'a> Record<'a> {
             Type::Sweep => Self::Sweep(serde_json::from_str(text)?),
             Type::Histogram => Self::Histogram(serde_json::from_str(text)?),
             Type::Event => Self::Event(serde_json::from_str(text)?),
-            Type::Phy | Type::Module | Type::Sensors => Self::Physical(serde_json::from_str(text)?),
+            Type::Phy | Type::Module | Type::Sensors | Type::Planes => {
+                Self::Physical(serde_json::from_str(text)?)
+            }
             Type::Routes => Self::Routes(serde_json::from_str(text)?),
         })
     }

@@ -56,6 +56,7 @@ pub fn fields(of: Type) -> Vec<Field> {
         Type::Phy => fields.extend(physical_fields(PhysicalKind::Phy)),
         Type::Module => fields.extend(physical_fields(PhysicalKind::Module)),
         Type::Sensors => fields.extend(physical_fields(PhysicalKind::Sensors)),
+        Type::Planes => fields.extend(physical_fields(PhysicalKind::Planes)),
     }
     fields
 }

@@ -69,6 +69,11 @@ fn physical(of: PhysicalKind) -> String {
     } else {
         "always null: the record is about the whole switch"
     };
+    let since = if of == PhysicalKind::Planes {
+        "time since the previous record of this plane; null in the first one"
+    } else {
+        "time since the previous record of this type and port; null in the first one"
+    };
     let head = [
         (
             "guid",
@@ -79,12 +84,7 @@ fn physical(of: PhysicalKind) -> String {
         ("port", "integer", "", port),
         ("lid", "integer", "", "LID to which the queries were sent"),
         ("node", "string", "", "name of the device"),
-        (
-            "dt_ns",
-            "integer",
-            "ns ",
-            "time since the previous record of this type and port; null in the first one",
-        ),
+        ("dt_ns", "integer", "ns ", since),
     ];
     let head = head
         .map(|(name, kind, unit, meaning)| format!("| `{name}` | {kind} | {unit}| {meaning} |\n"));

@@ -25,6 +25,7 @@ pub const SIMULATED: &[(&str, &str)] = &[
     ("simulated.dead", "[\"node007\", \"leaf03\"]"),
     ("simulated.links_down", "3"),
     ("simulated.smps_by_lid", "false"),
+    ("simulated.planes", "4"),
     ("simulated.seed", "1"),
 ];
 
@@ -67,6 +68,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("physical.bit_errors_every", "\"30s\""),
     ("physical.modules_every", "\"5m\""),
     ("physical.sensors_every", "\"30s\""),
+    ("physical.planes_every", "\"10m\""),
     ("physical.budget", "0.03"),
     ("physical.timeout", "\"500ms\""),
     ("plan_server.user", "\"ibnet\""),

@@ -22,6 +22,8 @@ pub struct Physical {
     pub modules_every: String,
     /// Time between two readings of the sensors of a switch.
     pub sensors_every: String,
+    /// Time between two readings of the planes of a port that has several.
+    pub planes_every: String,
     /// Max share of the MADs of this sampler.
     pub budget: f64,
     /// Time for which a reply is awaited.
@@ -32,13 +34,14 @@ impl Default for Physical {
     fn default() -> Self {
         let engine = PhysicalConfig::default();
         let text = |duration| humantime::format_duration(duration).to_string();
-        let [every, modules_every, sensors_every] = engine.every.map(text);
+        let [every, modules_every, sensors_every, planes_every] = engine.every.map(text);
         Self {
             enabled: false,
             every,
             bit_errors_every: text(engine.bit_errors_every),
             modules_every,
             sensors_every,
+            planes_every,
             budget: f64::from(engine.budget_ppm) / PPM,
             timeout: text(engine.timeout),
         }
@@ -63,6 +66,7 @@ impl Physical {
                 every("physical.every", &self.every)?,
                 every("physical.modules_every", &self.modules_every)?,
                 every("physical.sensors_every", &self.sensors_every)?,
+                every("physical.planes_every", &self.planes_every)?,
             ],
             bit_errors_every: every("physical.bit_errors_every", &self.bit_errors_every)?,
             budget_ppm: (self.budget * PPM).round() as u32,

@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use ibnet_record::physical::MAX_PLANES;
 use serde::{Deserialize, Serialize};
 
 use super::error::{value, value_among};
@@ -37,6 +38,8 @@ pub struct Simulated {
     pub links_down: usize,
     /// Whether devices answer SMPs by LID.
     pub smps_by_lid: bool,
+    /// Number of planes of each port.
+    pub planes: u8,
     /// Seed of all random values.
     pub seed: u64,
 }
@@ -52,6 +55,7 @@ impl Default for Simulated {
             dead: Vec::new(),
             links_down: 0,
             smps_by_lid: true,
+            planes: 1,
             seed: 1,
         }
     }
@@ -109,6 +113,8 @@ pub struct Simulation {
     pub links_down: usize,
     /// Whether devices answer SMPs by LID.
     pub smps_by_lid: bool,
+    /// Number of planes of each port.
+    pub planes: u8,
     /// Seed of all random values.
     pub seed: u64,
 }
@@ -121,6 +127,7 @@ impl Simulation {
             wide_switches: self.wide_counters != WideCounters::None,
             wide_adapters: self.wide_counters == WideCounters::All,
             smps_by_lid: self.smps_by_lid,
+            planes: self.planes,
             seed: self.seed,
             ..sim::Options::default()
         }
@@ -214,6 +221,10 @@ impl Simulated {
         if !(0.0..=1.0).contains(&self.loss) {
             return Err(value("simulated.loss", &self.loss, "a share from 0 to 1"));
         }
+        if !(1..=MAX_PLANES).contains(&self.planes) {
+            let expected = format!("a number from 1 to {MAX_PLANES}");
+            return Err(value("simulated.planes", &self.planes, &expected));
+        }
         let wide = WideCounters::ALL
             .into_iter()
             .find(|wide| wide.as_str() == self.wide_counters);
@@ -246,6 +257,7 @@ impl Simulated {
             dead: self.dead.clone(),
             links_down: self.links_down,
             smps_by_lid: self.smps_by_lid,
+            planes: self.planes,
             seed: self.seed,
         })
     }

@@ -173,6 +173,6 @@ fn value(page: Page, field: &'static Field, image: &Image, kind: Kind) -> Option
             all(&|raw| (field.number(raw) * 1000.0).round() as u64 * (1 << scaling))
         }
         Kind::Integers => all(&|raw| field.number(raw) as u64),
-        _ => Some(Value::Integer(first)),
+        _ => Some(Value::Integer(field.value(first))),
     }
 }

@@ -37,6 +37,8 @@ pub enum TableName {
     Modules,
     /// One row for each `sensors` record.
     Sensors,
+    /// One row for each `planes` record.
+    Planes,
     /// One row for each `routes` record.
     Routes,
     /// One row for each record of an unknown type, which a later version may write.
@@ -58,6 +60,7 @@ impl TableName {
         Self::Phy,
         Self::Modules,
         Self::Sensors,
+        Self::Planes,
         Self::Routes,
         Self::Others,
     ];
@@ -76,6 +79,7 @@ impl TableName {
             Self::Phy => "phy",
             Self::Modules => "modules",
             Self::Sensors => "sensors",
+            Self::Planes => "planes",
             Self::Routes => "routes",
             Self::Others => "others",
             Self::Devices => "devices",
@@ -94,6 +98,7 @@ impl TableName {
             Some(Type::Phy) => Self::Phy,
             Some(Type::Module) => Self::Modules,
             Some(Type::Sensors) => Self::Sensors,
+            Some(Type::Planes) => Self::Planes,
             Some(Type::Routes) => Self::Routes,
             None => Self::Others,
         }
@@ -110,6 +115,7 @@ impl TableName {
             Self::Phy => Some(Type::Phy),
             Self::Modules => Some(Type::Module),
             Self::Sensors => Some(Type::Sensors),
+            Self::Planes => Some(Type::Planes),
             Self::Routes => Some(Type::Routes),
             Self::Others => None,
         }

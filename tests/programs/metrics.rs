@@ -208,7 +208,7 @@ impl Harness {
                 groups: groups.into(),
                 physical: Some(PhysicalConfig {
                     budget_ppm: 500_000,
-                    every: [Duration::from_secs(3); 3],
+                    every: [Duration::from_secs(3); 4],
                     ..PhysicalConfig::default()
                 }),
                 ..Config::default()

@@ -1,6 +1,6 @@
 //! The physical layer in the records of a sweep, in virtual time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use ibnet::sweep::driver::{Control, Driver, DriverSettings};
 use ibnet::sweep::engine::{Config, PhysicalConfig};
 use ibnet::sweep::plan::SweepPlan;
 use ibnet::sweep::virtual_sweep::{VirtualClock, VirtualTransport};
+use ibnet::time::Instant;
 use ibnet::topology::{DeviceId, Fabric, ports_report, synthetic};
 use ibnet_record::physical::Value;
 use ibnet_record::registers::link_down;
@@ -332,7 +333,7 @@ fn reason_has_no_serial_number_before_the_module_was_read() {
     let end = trunks(sim.fabric())[0];
     let config = PhysicalConfig {
         budget_ppm: 0,
-        every: [Duration::from_secs(86_400); 3],
+        every: [Duration::from_secs(86_400); 4],
         bit_errors_every: Duration::from_secs(86_400),
         ..PhysicalConfig::default()
     };
@@ -345,4 +346,71 @@ fn reason_has_no_serial_number_before_the_module_was_read() {
     let reasons = events(&lines, "link_down_reason");
     assert_eq!(reasons.len(), 1);
     assert!(!reasons[0].detail.contains("serial"), "{reasons:?}");
+}
+
+#[test]
+fn records_of_planes_have_the_states_and_the_shares_of_the_model() {
+    let options = Options {
+        planes: 4,
+        ..Options::default()
+    };
+    let config = PhysicalConfig {
+        every: [60, 300, 30, 60].map(Duration::from_secs),
+        ..ample()
+    };
+    let new = || SimFabric::new(fabric(&TREE), options.clone());
+    let model = new();
+    let switch = model
+        .fabric()
+        .iter()
+        .find(|(_, device)| device.kind == NodeKind::Switch);
+    let changed = switch.expect("a switch").0;
+    let lines = swept(new(), 250, config, |done, sim| {
+        if done == 150 {
+            let now = Instant::ZERO + Duration::from_secs(done);
+            sim.set_plane_share((changed, PortNum(1)), 3, 0.0, now);
+        }
+    });
+    let ports: BTreeSet<Port> = cables(model.fabric()).into_keys().collect();
+    let of_ports = |line: &&Line| matches!(line, Line::Port(_));
+    assert_eq!(lines.iter().filter(of_ports).count(), 250 * ports.len());
+    let mut readings: BTreeMap<_, Vec<Physical>> = BTreeMap::new();
+    for record in physical(lines) {
+        if record.head.kind == "planes" {
+            let port = (record.head.guid, record.head.port.unwrap());
+            assert_eq!(number(&record, "planes"), Some(4));
+            let plane = number(&record, "plane").unwrap();
+            readings.entry((port, plane)).or_default().push(record);
+        }
+    }
+    let found: BTreeSet<Port> = readings.keys().map(|(port, _)| *port).collect();
+    assert_eq!(found, ports, "a port with planes is one port");
+    let state = |record| number(record, "phy_mngr_fsm_state");
+    let of_changed = &readings[&((model.fabric().device(changed).guid, PortNum(1)), 3)];
+    assert_eq!(state(&of_changed[0]), Some(3));
+    assert_eq!(state(of_changed.last().unwrap()), Some(2));
+    let mut compared = 0;
+    for (guid, port) in ports {
+        let id = model.fabric().find(guid, port).unwrap();
+        let share = |plane: u64| model.plane_share(id, port, plane as u8).unwrap();
+        // The first two readings are before the change.
+        let carried = (1..=4).filter_map(|plane| {
+            let [first, last, ..] = &readings.get(&((guid, port), plane))?[..] else {
+                return None;
+            };
+            let bytes = [first, last].map(|record| number(record, "port_xmit_data_bytes"));
+            let is_up = state(last).is_none_or(|state| state == 3);
+            assert!(is_up == (share(plane) > 0.0) || state(last).is_none());
+            Some((plane, (bytes[1]? - bytes[0]?) as f64))
+        });
+        let carried: Vec<(u64, f64)> = carried.collect();
+        let healthy = carried.iter().filter(|(plane, _)| share(*plane) >= 1.0);
+        let most = healthy.map(|(_, bytes)| *bytes).fold(0.0, f64::max);
+        // With little traffic, the times of the readings matter.
+        for (plane, bytes) in carried.iter().filter(|_| most > 1e9) {
+            assert!((bytes / most - share(*plane)).abs() < 0.05, "{carried:?}");
+            compared += 1;
+        }
+    }
+    assert!(compared > 50, "{compared}");
 }

@@ -7,6 +7,7 @@
 //! | [`verdict`] | the rules, and the state of one end of a link |
 //! | [`course`] | the counters of bit errors over time, for pictures |
 //! | [`pdr`] | the rule of another program, for comparison |
+//! | [`planes`] | planes of a port that are down or carry less than the others |
 //! | [`inventory`] | switches and modules with their serial numbers |
 //!
 //! The rules judge lower bounds of 95 % intervals, so a link with few readings is not blamed for
@@ -27,6 +28,7 @@ use crate::rows::Row;
 pub mod course;
 pub mod inventory;
 pub mod pdr;
+pub mod planes;
 mod poisson;
 pub mod reading;
 pub mod verdict;
@@ -34,6 +36,7 @@ pub mod verdict;
 use self::course::Course;
 use self::inventory::{Inventory, Module, OPTICAL};
 use self::pdr::{POLL_NS, Pdr, PdrRow, Sample};
+use self::planes::PlaneReading;
 use self::reading::{Counter, Reading};
 use self::verdict::{Applied, End, Limits, Ratio, Verdict, WINDOW_NS};
 
@@ -289,18 +292,20 @@ impl Health {
         Some(&records.course)
     }
 
+    /// Returns the data rate of the link of a port in Gb/s.
+    fn gbps(&self, key: &PortKey) -> Option<f64> {
+        let (width, speed) = self.inventory.places.get(key)?.link.split_once('x')?;
+        LinkRate::new(&format!("{width}x"), speed).data_gbps()
+    }
+
     /// Returns the decisions of [`pdr`] at all polls, in the order of time.
     pub fn pdr(&self) -> Vec<PdrRow> {
         let indices: BTreeMap<PortKey, usize> = self.ends.keys().copied().zip(0..).collect();
-        let gbps = |key| -> Option<f64> {
-            let (width, speed) = self.inventory.places.get(key)?.link.split_once('x')?;
-            LinkRate::new(&format!("{width}x"), speed).data_gbps()
-        };
         let mut samples: Vec<Sample> = Vec::new();
         for key in self.ends.keys() {
             let peer = self.inventory.peer(*key);
             samples.push(Sample {
-                gbps: gbps(key),
+                gbps: self.gbps(key),
                 peer: peer.and_then(|peer| indices.get(&(peer.guid, peer.port)).copied()),
                 ..Sample::default()
             });
@@ -443,7 +448,7 @@ pub fn limits(module: &Module) -> Limits {
 
 impl Fold for Health {
     fn uses(&self, kind: Type) -> bool {
-        kind == Type::Phy || self.inventory.uses(kind)
+        matches!(kind, Type::Phy | Type::Planes) || self.inventory.uses(kind)
     }
 
     fn uses_counters(&self) -> bool {
@@ -465,9 +470,17 @@ impl Fold for Health {
         };
         let Some(port) = record.head.port else { return };
         let (key, ts) = ((record.head.guid, port), record.head.ts);
+        let is_of_plane = record.kind() == Type::Planes;
+        let gbps = is_of_plane.then(|| self.gbps(&key)).flatten();
         let records = self.ends.entry(key).or_default();
         if record.kind() == Type::Phy {
             records.add(ts, &record.values, self.keeps);
+        } else if is_of_plane {
+            if let Some(reading) = PlaneReading::of(ts, &record.values) {
+                records
+                    .end
+                    .add_plane(reading, gbps.map(|gbps| gbps * 1e9 / 8.0));
+            }
         } else if let Some(module) = self.inventory.modules.get(&key) {
             records.end.set_limits(limits(module));
             if let Some(celsius) = module.celsius {

@@ -8,6 +8,7 @@ use std::fmt;
 
 use serde::Serialize;
 
+use super::planes::{Fault, LESS, PlaneReading, Planes};
 use super::poisson;
 use super::reading::{Counter, Reading, Window};
 
@@ -85,6 +86,10 @@ pub enum Rule {
     Hot,
     /// The module became warmer at once.
     Jump,
+    /// A plane of the port is down, and another one is up.
+    PlaneDown,
+    /// A plane of the port carries less than the others.
+    PlaneSlow,
 }
 
 /// A rule that applies.
@@ -95,17 +100,18 @@ pub struct Applied {
     /// Whether it is a fault of this end, and not only a warning.
     pub is_fault: bool,
     /// What was measured: a lower bound of a ratio of bit errors, a number of events, a lower
-    /// bound of a factor, or degrees Celsius.
+    /// bound of a factor, degrees Celsius, the state of a plane, or the share that it carries less.
     pub value: f64,
     /// The limit that the value exceeds.
     pub limit: f64,
-    /// Number of the lane, from 0.
+    /// Number of the lane, from 0, or of the plane, from 1.
     pub lane: Option<usize>,
 }
 
 impl fmt::Display for Applied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { value, limit, .. } = self;
+        let lane = self.lane.unwrap_or(0);
         match self.rule {
             Rule::Symbol => write!(f, "symbol errors at least {value:.1e}, limit {limit:e}"),
             Rule::Effective => write!(f, "errors after FEC at least {value:.1e}, limit {limit:e}"),
@@ -114,11 +120,16 @@ impl fmt::Display for Applied {
             Rule::Bursts => write!(f, "{value} bursts of bit errors in 24 h"),
             Rule::Lane => write!(
                 f,
-                "lane {}: at least {value:.0} times the bit errors of the others",
-                self.lane.unwrap_or(0)
+                "lane {lane}: at least {value:.0} times the bit errors of the others"
             ),
             Rule::Hot => write!(f, "module {value:.0} C, limit {limit:.0} C"),
             Rule::Jump => write!(f, "module {value:.0} C warmer at once"),
+            Rule::PlaneDown => write!(f, "plane {lane} is down (state {value})"),
+            Rule::PlaneSlow => write!(
+                f,
+                "plane {lane} carries {:.0} % less than the others",
+                value * 100.0
+            ),
         }
     }
 }
@@ -227,6 +238,7 @@ pub struct End {
     celsius: Option<(u64, f64)>,
     /// Time and size of the last jump of the temperature.
     jump: Option<(u64, f64)>,
+    planes: Planes,
     limits: Limits,
     applied: Vec<Applied>,
     verdict: Verdict,
@@ -280,6 +292,12 @@ impl End {
             self.jump = Some((ts, celsius - earlier));
         }
         self.judge(ts);
+    }
+
+    /// Adds a reading of a plane. `bytes_per_second` is the data rate of the link.
+    pub fn add_plane(&mut self, reading: PlaneReading, bytes_per_second: Option<f64>) {
+        self.planes.add(reading, bytes_per_second);
+        self.judge(reading.ts);
     }
 
     /// Sets the limits for the FEC and the medium of the link.
@@ -369,6 +387,13 @@ impl End {
         }
         if let Some((_, jump)) = self.jump.filter(|(ts, _)| now < ts + WINDOW_NS) {
             add(Rule::Jump, false, jump, MAX_JUMP, None);
+        }
+        for (plane, fault) in self.planes.faults() {
+            let plane = Some(*plane as usize);
+            match *fault {
+                Fault::Down(state) => add(Rule::PlaneDown, false, state as f64, 0.0, plane),
+                Fault::Less(share) => add(Rule::PlaneSlow, false, share, LESS, plane),
+            }
         }
         found
     }

@@ -72,7 +72,7 @@ impl Key {
                     return Ok(Self::of_device_or_port(guid, port, kind));
                 }
             }
-            Type::Phy | Type::Module | Type::Sensors => {
+            Type::Phy | Type::Module | Type::Sensors | Type::Planes => {
                 let PhysicalHead { guid, port } = serde_json::from_slice(line)?;
                 return Ok(Self::of_device_or_port(guid, port, kind));
             }

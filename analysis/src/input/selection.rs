@@ -78,6 +78,7 @@ impl Selection {
                 | Type::Phy
                 | Type::Module
                 | Type::Sensors
+                | Type::Planes
                 | Type::Routes => self.contains(ts),
             }
     }

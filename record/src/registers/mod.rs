@@ -23,7 +23,7 @@
 //! |---|---|
 //! | [`ppcnt`] | PPCNT: counters of the physical layer |
 //! | [`pddr`] | PDDR: states, reasons of a link that went down, and the module |
-//! | [`port`] | PRTL, PPLM, PMAOS: latency, error correction and module of a port |
+//! | [`port`] | PRTL, PPLM, PPCR, PMAOS: latency, error correction, planes and module of a port |
 //! | [`device`] | MTMP, MTCAP, MTBR, MFCR, MFSM, FORE, MGIR, MSGI, MVCR: sensors, fans, firmware |
 //! | [`link_down`] | the reasons of a link that went down, as text |
 //! | [`tables`] | all fields as text: a section of `docs/inside/registers.md` |
@@ -82,6 +82,8 @@ words! {
         Plr = "plr",
         /// PPCNT group 0x23: number of FEC blocks by number of wrong symbols.
         FecHistogram = "fec_histogram",
+        /// PPCNT group 0x21: traffic and errors of a plane, or of the whole port.
+        PlaneCounters = "plane_counters",
         /// PDDR page 0: state of the port.
         Operation = "operation",
         /// PDDR page 1: what prevents the link, as a code and a text.
@@ -100,6 +102,8 @@ words! {
         Latency = "latency",
         /// PPLM: FEC of the link.
         FecMode = "fec_mode",
+        /// PPCR: number of planes of a port.
+        Planes = "planes",
         /// PMAOS: state of a module.
         ModuleState = "module_state",
         /// MTMP: one temperature sensor.
@@ -132,6 +136,7 @@ impl Page {
             Self::Recovery => &ppcnt::RECOVERY,
             Self::Plr => &ppcnt::PLR,
             Self::FecHistogram => &ppcnt::FEC_HISTOGRAM,
+            Self::PlaneCounters => &ppcnt::PLANE_COUNTERS,
             Self::Operation => &pddr::OPERATION,
             Self::Troubleshooting => &pddr::TROUBLESHOOTING,
             Self::Phy => &pddr::PHY,
@@ -141,6 +146,7 @@ impl Page {
             Self::Partner => &pddr::PARTNER,
             Self::Latency => &port::PRTL,
             Self::FecMode => &port::PPLM,
+            Self::Planes => &port::PPCR,
             Self::ModuleState => &port::PMAOS,
             Self::Sensor => &device::MTMP,
             Self::Sensors => &device::MTCAP,

@@ -31,6 +31,7 @@ pub static OPERATION: Register = Register {
     layout: "pddr_operation_info_page",
     request: &request(0),
     fields: &[
+        at("plane_ind", "plane", 0, 8, 4).setting().not_compared(),
         code("proto_active", PAGE, 20, 4),
         code("phy_mngr_fsm_state", PAGE + 0x04, 24, 8),
         code("ib_phy_fsm_state", PAGE + 0x04, 8, 8),

@@ -1,4 +1,4 @@
-//! Other registers of a port: PRTL (0x5014), PPLM (0x5023) and PMAOS (0x5012).
+//! Other registers of a port: PRTL (0x5014), PPLM (0x5023), PPCR (0x504C) and PMAOS (0x5012).
 
 use super::{NANOSECONDS, Register, Select, at, code, select};
 
@@ -52,6 +52,30 @@ pub static PPLM: Register = Register {
         (select("local_port", 0, 16, 8), Select::Port),
     ],
     fields: &[code("fec_mode_active", 0x0c, 0, 24)],
+};
+
+/// PPCR: planes of a port (XDR).
+///
+/// `num_of_planes` is 0 for a port without planes. A device without this register has no such
+/// ports: `mlxlink` of mstflint takes it so, too. Only switches have `aggregated_port` and `plane`,
+/// which other devices see in HierarchyInfo; 0 is none. The port number is that of the chip.
+pub static PPCR: Register = Register {
+    id: 0x504c,
+    name: "PPCR",
+    layout: "ppcr",
+    request: &[(select("local_port", 0, 16, 8).not_compared(), Select::Port)],
+    fields: &[
+        code("aggregated_port", 0x08, 0, 8).not_compared(),
+        at("plane", "port_plane", 0x08, 16, 3)
+            .setting()
+            .not_compared(),
+        at("num_of_planes", "planes", 0x0c, 0, 8)
+            .setting()
+            .not_compared(),
+        at("p_type", "planes_type", 0x0c, 16, 3)
+            .setting()
+            .not_compared(),
+    ],
 };
 
 /// PMAOS: state of a module.

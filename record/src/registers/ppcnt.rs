@@ -285,3 +285,37 @@ pub static FEC_HISTOGRAM: Register = Register {
     request: &request(0x23),
     fields: &[wide("hist", SET, Unit::Blocks).array(21).not_compared()],
 };
+
+/// Group 0x21: the 64-bit counters of IBA, of a plane or of the whole port. The names in records are
+/// those of `port` records.
+pub static PLANE_COUNTERS: Register = Register {
+    id: ID,
+    name: NAME,
+    layout: "IB_long_portcntrs_attribute_grp_data",
+    request: &request(0x21),
+    fields: &[
+        at("plane_ind", "plane", 4, 8, 4).setting().not_compared(),
+        wide("symbol_error_counter", SET, Unit::Events),
+        wide("link_error_recovery_counter", SET + 0x08, Unit::Events),
+        wide("link_downed_counter", SET + 0x10, Unit::Events),
+        wide("port_rcv_errors", SET + 0x18, Unit::Packets),
+        wide("port_rcv_remote_physical_errors", SET + 0x20, Unit::Packets),
+        wide("port_rcv_switch_relay_errors", SET + 0x28, Unit::Packets),
+        wide("port_xmit_discards", SET + 0x30, Unit::Packets),
+        wide("port_xmit_constraint_errors", SET + 0x38, Unit::Packets),
+        wide("port_rcv_constraint_errors", SET + 0x40, Unit::Packets),
+        wide("local_link_integrity_errors", SET + 0x48, Unit::Events),
+        wide("excessive_buffer_overrun_errors", SET + 0x50, Unit::Events),
+        ours("vl_15_dropped", "vl15_dropped", 0x58, Unit::Packets),
+        ours("port_xmit_data", "port_xmit_data_bytes", 0x60, Unit::Words),
+        ours("port_rcv_data", "port_rcv_data_bytes", 0x68, Unit::Words),
+        wide("port_xmit_pkts", SET + 0x70, Unit::Packets),
+        wide("port_rcv_pkts", SET + 0x78, Unit::Packets),
+        ours("port_xmit_wait", "port_xmit_wait_ticks", 0x80, Unit::Ticks),
+    ],
+};
+
+/// A counter whose name in records is not that of the register database.
+const fn ours(name: &'static str, json: &'static str, octet: u16, unit: Unit) -> Field {
+    Field::new(name, json, 8 * (SET + octet), 64).counts(unit)
+}

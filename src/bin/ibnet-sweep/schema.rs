@@ -44,6 +44,7 @@ enum Record {
     Phy,
     Module,
     Sensors,
+    Planes,
     Routes,
 }
 
@@ -67,6 +68,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         Record::Phy => Type::Phy,
         Record::Module => Type::Module,
         Record::Sensors => Type::Sensors,
+        Record::Planes => Type::Planes,
         Record::Routes => Type::Routes,
     };
     let fields = schema::fields(of);

@@ -348,7 +348,7 @@ mod tests {
 
     /// Bits that act although the method is Get, or that would act if it were Set: register, octet,
     /// bits. The database of mstflint marks them as OP or WO.
-    const ACTING: [(u16, usize, u32); 9] = [
+    const ACTING: [(u16, usize, u32); 11] = [
         // clr, lp_gl, counters_cap
         (0x5008, 4, 0xe000_0000),
         // sdme, weme, mtr, mte
@@ -362,6 +362,9 @@ mod tests {
         (0x5023, 0x14, u32::MAX),
         (0x5023, 0x20, u32::MAX),
         (0x5023, 0x24, u32::MAX),
+        // the planes of an aggregated port
+        (0x504c, 0x08, u32::MAX),
+        (0x504c, 0x0c, u32::MAX),
     ];
 
     proptest! {

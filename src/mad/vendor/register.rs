@@ -172,15 +172,20 @@ impl Query {
         }
     }
 
-    /// Returns whether a reply has another block or another port than this request. Some agents may
-    /// not repeat the number of the block, so 0 is accepted too.
+    /// Returns whether a reply has another block, another port or another plane than this request.
+    /// Some agents may not repeat the number of the block or of the plane, so 0 is accepted too.
     pub(super) fn is_other(&self, mad: &Mad) -> bool {
         let register = self.page.register();
-        let port = register
-            .selector(Select::Port)
-            .map(|field| field.raw(&mad[BLOCK_OFFSET..], 0));
+        let repeated = |select| {
+            let field = register.selector(select)?;
+            Some(field.raw(&mad[BLOCK_OFFSET..], 0))
+        };
+        let is_other_port =
+            repeated(Select::Port).is_some_and(|port| port != u64::from(self.index.port.0));
+        let is_other_plane = repeated(Select::Plane)
+            .is_some_and(|plane| ![0, u64::from(self.index.plane)].contains(&plane));
         ![0, u16::from(self.block)].contains(&block_number(mad))
-            || self.block == 0 && port.is_some_and(|port| port != u64::from(self.index.port.0))
+            || self.block == 0 && (is_other_port || is_other_plane)
     }
 }
 

@@ -12,8 +12,6 @@ use crate::mad::smp::text;
 
 /// AttributeID of ExtendedPortInfo. The modifier is the number of the port.
 pub const EXTENDED_PORT_INFO: u16 = 0xff90;
-/// AttributeID of ExtendedNodeInfo.
-pub const EXTENDED_NODE_INFO: u16 = 0xff91;
 /// AttributeID of AdaptiveRoutingInfo.
 pub const ADAPTIVE_ROUTING_INFO: u16 = 0xff20;
 /// AttributeID of ChassisInfo.
@@ -114,11 +112,6 @@ impl ExtendedPortInfo {
     }
 }
 
-/// Returns the number of planes of the device (XDR) in ExtendedNodeInfo. 0 and 1 mean one plane.
-pub const fn planes(extended_node_info: &Data) -> u8 {
-    extended_node_info[19]
-}
-
 /// Returns the serial number in ChassisInfo, which all devices in one box have.
 pub fn chassis_serial(chassis_info: &Data) -> String {
     text(&chassis_info[4..20])
@@ -142,8 +135,6 @@ mod tests {
         let mut written = [0; DATA_LEN];
         info.emit(&mut written);
         assert_eq!(written, data);
-        data[19] = 4;
-        assert_eq!(planes(&data), 4);
         data[4..10].copy_from_slice(b"MT2113");
         data[10..20].fill(0);
         assert_eq!(chassis_serial(&data), "MT2113");

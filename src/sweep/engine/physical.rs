@@ -12,6 +12,9 @@
 //!   times, the readings become rarer, and an event reports it.
 //! - The reason why a link went down is read before all other readings, and for [`BURST`] beyond
 //!   this limit, at most once in [`AVERAGED`]. Without a reply, the request is repeated.
+//! - Planes are read of ports that have several, one after another and without a pause, so that
+//!   their counters can be compared. Such a reading may exceed the limit once it has started; later
+//!   slots send less then. A device is asked once whether it has planes.
 //! - Class 0x0A means something else for other vendors, so only a device whose NodeInfo has the
 //!   vendor ID of NVIDIA gets such requests.
 //! - A device is asked once whether it gives its registers. A register that it does not have, and a
@@ -20,8 +23,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use ibnet_record::physical::{MAX_PAGES, PhysicalKind};
-use ibnet_record::registers::Page;
+use ibnet_record::physical::{MAX_PAGES, MAX_PLANES, PhysicalKind};
+use ibnet_record::registers::{Page, Select};
 use ibnet_record::types::Tid;
 
 use super::{Engine, Event, Key, Phase};
@@ -66,8 +69,9 @@ const AVERAGED: Duration = Duration::from_secs(60);
 const BURST: Duration = Duration::from_secs(10);
 
 /// Bytes of a record, by the index of [`PhysicalKind::ALL`], and of one with bit errors only: means
-/// of 4,800 records of `examples/stria.p` with 4xNDR links, simulated, 2026-11-28.
-const OCTETS: [f64; PhysicalKind::ALL.len()] = [2067.0, 1013.0, 669.0];
+/// of 4,800 records of `examples/stria.p` with 4xNDR links, simulated, 2026-11-28. Planes are not
+/// counted, because a plan does not have them.
+const OCTETS: [f64; PhysicalKind::ALL.len()] = [2067.0, 1013.0, 669.0, 0.0];
 const OCTETS_OF_BIT_ERRORS: f64 = 844.0;
 
 /// Settings of the physical layer.
@@ -87,7 +91,7 @@ pub struct PhysicalConfig {
 impl Default for PhysicalConfig {
     fn default() -> Self {
         Self {
-            every: [120, 300, 30].map(Duration::from_secs),
+            every: [120, 300, 30, 600].map(Duration::from_secs),
             bit_errors_every: Duration::from_secs(30),
             budget_ppm: 30_000,
             timeout: Duration::from_millis(500),
@@ -96,7 +100,8 @@ impl Default for PhysicalConfig {
 }
 
 impl PhysicalConfig {
-    /// Returns how many requests a second the readings of a device with these ports need.
+    /// Returns how many requests a second the readings of a device with these ports need, without
+    /// those of planes, which a plan does not have.
     pub fn requests_per_second(&self, ports: u32, is_switch: bool) -> f64 {
         self.per_second(ports, is_switch, |kind, turn| {
             let read = |page: &&Page| self.reads(kind, turn, **page);
@@ -123,10 +128,10 @@ impl PhysicalConfig {
     ) -> f64 {
         let of_kind = |kind: PhysicalKind| {
             let turns = self.turns(kind);
-            let subjects = if kind.is_of_port() {
-                f64::from(ports)
-            } else {
-                f64::from(u8::from(is_switch))
+            let subjects = match kind {
+                PhysicalKind::Planes => 0.0,
+                _ if kind.is_of_port() => f64::from(ports),
+                _ => f64::from(u8::from(is_switch)),
             };
             let each = (of(kind, 0) + f64::from(turns - 1) * of(kind, 1)) / f64::from(turns);
             subjects * each / self.interval(kind).as_secs_f64()
@@ -217,7 +222,8 @@ const _: () = assert!(Page::ALL.len() < 30);
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Support {
     access: Access,
-    /// Pages that the device refused, one bit each.
+    /// Pages that the device refused, one bit each. For a device without planes, also
+    /// [`Page::Planes`].
     refused: u32,
     /// What was reported as missing, by [`Lacking::bit`].
     reported: u32,
@@ -248,6 +254,11 @@ impl Support {
 
     fn has(&self, page: Page) -> bool {
         self.refused & Lacking::Page(page).bit() == 0
+    }
+
+    /// Returns whether the device may have what a record is about.
+    fn may_have(&self, kind: PhysicalKind) -> bool {
+        self.access != Access::Missing && (kind != PhysicalKind::Planes || self.has(Page::Planes))
     }
 }
 
@@ -283,13 +294,41 @@ impl Job {
 struct Active {
     job: Job,
     device: u32,
-    /// Index of the page that is requested now or next, and its block.
+    /// Index of the page that is requested now or next, its block and its plane. The plane is 0 if
+    /// the record is not about one.
     page: usize,
     block: u8,
+    plane: u8,
     /// Time of sending, if a request is in flight.
     sent: Option<Instant>,
     at: Instant,
     images: [Option<Image>; MAX_PAGES],
+}
+
+impl Active {
+    /// Returns the number of planes of the port, or 0 if it is not known.
+    fn planes(&self) -> u8 {
+        let of_planes = self.images[0].filter(|_| self.job.kind == PhysicalKind::Planes);
+        let number = of_planes.and_then(|image| {
+            let field = Page::Planes.register().field("num_of_planes")?;
+            image.raw(field, 0)
+        });
+        number.map_or(0, |number| number.min(MAX_PLANES.into()) as u8)
+    }
+
+    /// Returns the page that is requested now or next. `None` if the reading, or that of a plane,
+    /// is complete.
+    fn page(&self) -> Option<Page> {
+        let kind = self.job.kind;
+        let has_more = kind != PhysicalKind::Planes || self.page == 0 || self.planes() > 1;
+        let page = kind.pages().get(self.page).copied();
+        page.filter(|_| has_more)
+    }
+
+    /// Returns whether the reading must not pause.
+    fn is_urgent(&self) -> bool {
+        self.job.kind == PhysicalKind::Planes && self.page > 0
+    }
 }
 
 /// Queue of the reasons of links that went down.
@@ -309,7 +348,7 @@ pub(super) struct Physical {
     due: [VecDeque<Job>; PERIODIC + PhysicalKind::ALL.len()],
     active: Vec<Active>,
     finished: VecDeque<PhysicalReading>,
-    /// Time of the last reading of each port, by kind.
+    /// Time of the last reading of each port, by kind; for planes of each of them.
     last: [Vec<Option<Instant>>; PhysicalKind::ALL.len()],
     /// Whether readings of a kind are later than they should be.
     is_late: [bool; PhysicalKind::ALL.len()],
@@ -384,10 +423,10 @@ impl Physical {
         let mut physical = Self {
             config,
             // After a change of a link, its port and its module are read.
-            due: [1, 2, 1, 1, 1].map(|each| VecDeque::with_capacity(each * count)),
+            due: [1, 2, 1, 1, 1, 1].map(|each| VecDeque::with_capacity(each * count)),
             active: Vec::with_capacity(2 * WINDOW),
             finished: VecDeque::with_capacity(FINISHED),
-            last: [(); PhysicalKind::ALL.len()].map(|()| vec![None; count]),
+            last: PhysicalKind::ALL.map(|kind| vec![None; place_of(kind, count as u32, 0)]),
             is_late: [false; PhysicalKind::ALL.len()],
             budget: Budget::default(),
             wait: None,
@@ -418,7 +457,8 @@ impl Physical {
 
     /// Returns whether a reading has a page.
     fn is_due(&self, job: &Job, page: Page) -> bool {
-        let is_first = || self.last[job.kind as usize][job.port as usize].is_none();
+        let place = place_of(job.kind, job.port, 0);
+        let is_first = || self.last[job.kind as usize][place].is_none();
         match job.occasion {
             Occasion::LinkDown(_) => page == Page::LinkDown,
             _ if page == Page::LinkDown => is_first(),
@@ -453,6 +493,11 @@ impl Physical {
     /// Returns whether a request for a reading may be sent now.
     fn has_token(&self, job: &Job, now: Instant) -> bool {
         self.budget.tokens >= 1.0 || self.budget.exempts(job, now)
+    }
+
+    /// Returns whether the next request of a reading that has started may be sent now.
+    fn may_go_on(&self, active: &Active, now: Instant) -> bool {
+        active.is_urgent() || self.has_token(&active.job, now)
     }
 
     /// Adds a reading to a queue, unless the queue has it.
@@ -519,16 +564,16 @@ impl Engine {
         );
     }
 
-    /// Returns whether a device may get requests for the physical layer. It may not if it is not
-    /// verified, is silent, or is of another vendor.
-    fn may_read_physical(&mut self, index: u32, now: Instant) -> bool {
+    /// Returns whether a device may get requests for a record. It may not if it is not verified, is
+    /// silent, is of another vendor, or does not have what the record is about.
+    fn may_read_physical(&mut self, index: u32, kind: PhysicalKind, now: Instant) -> bool {
         let device = &mut self.devices[index as usize];
         device.physical.refresh(now);
         let is_of_vendor = |info: &crate::mad::smp::NodeInfo| info.vendor_id == vendor::NVIDIA;
         device.identity.is_verified()
             && device.identity.info().is_some_and(is_of_vendor)
             && !device.reachability.was_silent()
-            && device.physical.access != Access::Missing
+            && device.physical.may_have(kind)
     }
 
     /// Starts the next due reading whose device has none. Returns false if there is none.
@@ -554,7 +599,7 @@ impl Engine {
                     break;
                 };
                 let index = self.ports[job.port as usize].device;
-                if !self.may_read_physical(index, now) {
+                if !self.may_read_physical(index, job.kind, now) {
                     // The turn of this reading is left out.
                     self.physical.due[queue].remove(place);
                     self.physical.repeat(Job { due: now, ..job }, now);
@@ -584,6 +629,7 @@ impl Engine {
             job,
             page: 0,
             block: 0,
+            plane: u8::from(job.kind == PhysicalKind::Planes),
             sent: None,
             at: now,
             images: [None; MAX_PAGES],
@@ -632,14 +678,16 @@ impl Engine {
             let active = &self.physical.active[place];
             let index = active.device;
             let support = self.devices[index as usize].physical;
-            let pages = active.job.kind.pages();
-            let query = match pages.get(active.page) {
+            let query = match active.page() {
                 _ if support.access == Access::Unknown => vendor::Query::GeneralInfo,
-                Some(page) if support.has(*page) && self.physical.is_due(&active.job, *page) => {
+                Some(page) if support.has(page) && self.physical.is_due(&active.job, page) => {
                     vendor::Query::Register(register::Query {
-                        page: *page,
+                        page,
                         index: if active.job.kind.is_of_port() {
-                            Index::of_port(self.ports[active.job.port as usize].num)
+                            Index {
+                                plane: active.plane,
+                                ..Index::of_port(self.ports[active.job.port as usize].num)
+                            }
                         } else {
                             CHIP
                         },
@@ -669,11 +717,14 @@ impl Engine {
 
     fn may_send_physical(&self, now: Instant) -> bool {
         let physical = &self.physical;
-        let active = physical.active.iter().map(|active| &active.job);
-        let mut explained = active.chain(physical.due[LINK_DOWN].front());
+        let explained = physical.due[LINK_DOWN].front();
         self.unsettled == 0
             && (physical.budget.tokens >= 1.0
-                || explained.any(|job| physical.budget.exempts(job, now)))
+                || explained.is_some_and(|job| physical.budget.exempts(job, now))
+                || physical
+                    .active
+                    .iter()
+                    .any(|active| physical.may_go_on(active, now)))
             && matches!(
                 self.phase,
                 Phase::Slot {
@@ -713,13 +764,13 @@ impl Engine {
         let is_ready = |of: &Active| {
             let is_waiting = |active: &Active| active.device == of.device && active.sent.is_some();
             self.devices[of.device as usize].flight.is_free()
-                && physical.has_token(&of.job, now)
+                && physical.may_go_on(of, now)
                 && !physical.active.iter().any(is_waiting)
         };
         let places = (0..).zip(&physical.active);
         let ready = places.filter(|(_, active)| is_ready(active));
         ready
-            .min_by_key(|(_, active)| !active.job.is_link_down())
+            .min_by_key(|(_, active)| (!active.job.is_link_down(), !active.is_urgent()))
             .map(|(place, _)| place)
     }
 
@@ -728,18 +779,33 @@ impl Engine {
         self.physical.wait
     }
 
-    /// Ends a reading with what was answered.
+    /// Ends a reading, or that of a plane, with what was answered.
     fn end_reading(&mut self, place: usize, now: Instant) {
+        let active = &mut self.physical.active[place];
         let Active {
             job,
             device,
             at,
             images,
+            plane,
             ..
-        } = self.physical.active.swap_remove(place);
-        if images.iter().any(Option::is_some) {
+        } = *active;
+        let is_of_plane = plane > 0;
+        let has_next = plane < active.planes() && active.page == job.kind.pages().len();
+        if has_next {
+            // The number of planes stays.
+            (active.plane, active.page) = (plane + 1, 1);
+            active.images[1..].fill(None);
+        } else {
+            self.physical.active.swap_remove(place);
+        }
+        if images[usize::from(is_of_plane)..]
+            .iter()
+            .any(Option::is_some)
+        {
             let is_link_down = job.is_link_down();
-            let last = &mut self.physical.last[job.kind as usize][job.port as usize];
+            let place = place_of(job.kind, job.port, plane);
+            let last = &mut self.physical.last[job.kind as usize][place];
             let since = if is_link_down {
                 None
             } else {
@@ -758,6 +824,9 @@ impl Engine {
                 images,
             });
             self.events.push_back(Event::Physical);
+        }
+        if has_next {
+            return;
         }
         let occasion = match job.occasion {
             Occasion::Periodic(turn) => Occasion::Periodic(turn.wrapping_add(1)),
@@ -786,11 +855,19 @@ impl Engine {
         let lacking = match (transaction.query, answer) {
             (Query::Vendor(vendor::Query::Register(query)), Ok(())) => {
                 if let Some(image) = active.images.get_mut(active.page) {
-                    image.get_or_insert_default().take(query.block, mad);
+                    let image = image.get_or_insert_default();
+                    image.take(query.block, mad);
+                    // Some agents may not repeat the plane.
+                    if let Some(field) = query.page.register().selector(Select::Plane) {
+                        image.set(field, 0, query.index.plane.into());
+                    }
                 }
                 (active.at, active.block) = (now, query.block + 1);
                 if active.block >= register::blocks(query.page) {
                     (active.page, active.block) = (active.page + 1, 0);
+                }
+                if query.page == Page::Planes && active.planes() <= 1 {
+                    device.physical.refused |= Lacking::Page(Page::Planes).bit();
                 }
                 None
             }
@@ -799,7 +876,11 @@ impl Engine {
                 // An invalid value concerns only this port, for example one without a module.
                 let is_lasting =
                     vendor::is_absent(status) && status.code() != MadStatus::INVALID_VALUE.code();
-                is_lasting.then_some(Lacking::Page(query.page))
+                if is_lasting && query.page == Page::Planes {
+                    // A device without this register has no planes, which is nothing to report.
+                    device.physical.refused |= Lacking::Page(Page::Planes).bit();
+                }
+                (is_lasting && query.page != Page::Planes).then_some(Lacking::Page(query.page))
             }
             (_, Ok(())) if GeneralInfo::parse(mad).has_registers() => {
                 device.physical.access = Access::Given;
@@ -890,6 +971,16 @@ impl Engine {
     /// Reads no physical layer from now on, because the transport has no agent for these requests.
     pub(super) fn do_without_physical(&mut self) {
         self.physical = Physical::default();
+    }
+}
+
+/// Returns the place of a port among the times of the last readings, or that of a plane.
+const fn place_of(kind: PhysicalKind, port: u32, plane: u8) -> usize {
+    match kind {
+        PhysicalKind::Planes => {
+            port as usize * MAX_PLANES as usize + plane.saturating_sub(1) as usize
+        }
+        _ => port as usize,
     }
 }
 

@@ -43,7 +43,8 @@ fn place(link: u64, is_switch: bool) -> (String, u64, String) {
 
 /// Writes eight hours of readings, one in about a minute. Errors, link downs, resets of counters
 /// and temperatures are random; those of link 0 are always good, link 1 loses blocks at both ends,
-/// and one lane of link 2 has many more errors than the others.
+/// and one lane of link 2 has many more errors than the others. The links 9 and 10 have four
+/// planes: one of link 9 carries 20 % less than the others, and one of link 10 is down.
 fn records(seed: u64) -> String {
     let (mut rng, mut text) = (fastrand::Rng::with_seed(seed), String::new());
     let mut ends: Vec<[End; 2]> = (0..LINKS).map(|_| Default::default()).collect();
@@ -121,6 +122,24 @@ fn records(seed: u64) -> String {
                         }),
                     );
                     let _ = writeln!(text, "{module}");
+                    for plane in 1..=if matches!(link, 9 | 10) { 4 } else { 0 } {
+                        let (share, state) = match (link, plane) {
+                            (9, 3) => (0.8, 3),
+                            (10, 2) => (0.0, 2),
+                            _ => (1.0, 3),
+                        };
+                        // A quarter of the link is used, and read after the other planes.
+                        let bytes = (end.bits as f64 / 8.0 / 16.0 * share) as u64;
+                        let mut record = line(
+                            "planes",
+                            json!({
+                                "planes": 4, "plane": plane, "phy_mngr_fsm_state": state,
+                                "port_xmit_data_bytes": bytes, "port_rcv_data_bytes": 0,
+                            }),
+                        );
+                        record["ts"] = (ts + plane * 20_000_000).into();
+                        let _ = writeln!(text, "{record}");
+                    }
                 }
             }
         }
@@ -187,6 +206,30 @@ fn worst_links_are_listed_first_with_their_rules() {
         text.contains("SN001") && text.contains("lane 3: at least"),
         "{text}"
     );
+}
+
+#[test]
+fn planes_that_are_down_or_slow_are_named() {
+    let dir = recorded(1);
+    for row in rows(dir.path(), &["health"]) {
+        let why = row["why"].as_array().unwrap();
+        let of_planes: Vec<&str> = why
+            .iter()
+            .filter_map(Value::as_str)
+            .filter(|why| why.starts_with("plane"))
+            .collect();
+        let is_of = |link: u64| {
+            let ends = [place(link, false), place(link, true)];
+            ends.iter()
+                .any(|(guid, port, _)| row["guid"] == **guid && row["port"] == *port)
+        };
+        let expected: &[&str] = match (is_of(9), is_of(10)) {
+            (true, _) => &["plane 3 carries 20 % less than the others"],
+            (_, true) => &["plane 2 is down (state 2)"],
+            _ => &[],
+        };
+        assert_eq!(of_planes, expected, "{row}");
+    }
 }
 
 #[test]

@@ -14,6 +14,7 @@
 //!   hundred never.
 //! - Requests and devices can have faults: MADs are lost at random; devices are dead or slow, do
 //!   not answer some attributes, or require keys; LIDs are exchanged, and links change.
+//! - Ports can have planes, which share the traffic.
 //! - Replies can have [`faults`].
 //!
 //! The result depends only on the net file, the options and the times of the calls. The simulator
@@ -28,7 +29,8 @@ use ibnet_record::types::{Lid, NodeKind, PortNum};
 use self::agent::{Counters, Encoder};
 pub use self::client::{Client, SimTransport};
 use self::forwarding::Tables;
-use self::physical::Physical;
+use self::physical::{Cable, Physical};
+use self::planes::Planes;
 use self::traffic::{LEVELS, Sent, Traffic};
 use crate::mad::Mad;
 use crate::mad::directed::{CLASS_SUBN_DIRECTED_ROUTE, PERMISSIVE_LID, Route};
@@ -51,6 +53,7 @@ mod forwarding;
 pub mod link_end;
 mod management;
 mod physical;
+mod planes;
 mod registers;
 pub mod storms;
 pub mod traffic;
@@ -83,6 +86,9 @@ pub struct Options {
     pub spare_sa: bool,
     /// Whether devices answer SMPs by LID. In a planarized fabric (XDR), these are not valid.
     pub smps_by_lid: bool,
+    /// Number of planes of each port (XDR). 1 means that ports have no planes, and 0 that devices
+    /// have the register PPCR in spite of that.
+    pub planes: u8,
 }
 
 impl Default for Options {
@@ -99,6 +105,7 @@ impl Default for Options {
             wide_adapters: false,
             spare_sa: false,
             smps_by_lid: true,
+            planes: 1,
         }
     }
 }
@@ -138,6 +145,7 @@ pub struct SimFabric {
     mads: u64,
     physical: Physical,
     tables: Tables,
+    planes: Planes,
 }
 
 /// The agents of one device.
@@ -218,6 +226,7 @@ impl SimFabric {
             sender_down: false,
             mads: 0,
             physical: Physical::default(),
+            planes: Planes::default(),
         }
     }
 

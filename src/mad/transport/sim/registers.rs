@@ -5,8 +5,8 @@ use std::time::Duration;
 use ibnet_record::registers::{Page, Register, Select, link_down};
 use ibnet_record::types::{NodeKind, PortNum};
 
-use super::SimFabric;
 use super::physical::{BITS_OF_LOST_BLOCK, Cable, Receiver, UP_BEFORE};
+use super::{SimFabric, planes};
 use crate::mad::header::{Header, METHOD_GET, METHOD_GET_RESP, MadStatus};
 use crate::mad::vendor::register::{Image, Query};
 use crate::mad::vendor::{self, GeneralInfo, general_info};
@@ -119,6 +119,13 @@ fn image(
         return switch(fabric, id, &mut page, at).map(|()| page.image);
     }
     let cable = cable(fabric, id, port).ok_or(MadStatus::INVALID_VALUE)?;
+    if matches!(
+        query.page,
+        Page::Planes | Page::PlaneCounters | Page::Operation
+    ) {
+        let mut page = PageImage::new(query.page);
+        return planes::write(fabric, (id, query), &mut page, at).map(|()| page.image);
+    }
     let downs = fabric.downed.get(&(id, port)).copied().unwrap_or(0);
     let receiver = fabric.physical.receiver((id, port), &cable, at);
     of_port(query.page, &cable, receiver, downs, at)
@@ -250,7 +257,7 @@ impl SimFabric {
 }
 
 /// Returns the cable of a port, or `None` if the device has no such port or the port has no cable.
-fn cable(fabric: &SimFabric, id: DeviceId, port: PortNum) -> Option<Cable> {
+pub(super) fn cable(fabric: &SimFabric, id: DeviceId, port: PortNum) -> Option<Cable> {
     let device = fabric.fabric.device(id);
     let found = device.port(port)?;
     let peer = found.peer.as_ref()?;
@@ -259,7 +266,7 @@ fn cable(fabric: &SimFabric, id: DeviceId, port: PortNum) -> Option<Cable> {
 }
 
 /// A page that is written by the names of its fields.
-struct PageImage {
+pub(super) struct PageImage {
     register: &'static Register,
     image: Image,
 }
@@ -272,7 +279,7 @@ impl PageImage {
         }
     }
 
-    fn set(&mut self, name: &str, values: &[u64]) {
+    pub(super) fn set(&mut self, name: &str, values: &[u64]) {
         if let Some(field) = self.register.field(name) {
             for (index, value) in (0..field.len).zip(values) {
                 self.image.set(field, index, *value);

@@ -33,11 +33,16 @@ struct Sweep {
 
 impl Sweep {
     fn new(physical: Option<PhysicalConfig>, firmware: Firmware) -> Self {
+        Self::with_planes(physical, firmware, 1)
+    }
+
+    fn with_planes(physical: Option<PhysicalConfig>, firmware: Firmware, planes: u8) -> Self {
         let fabric = ports_report::parse(TREE.blueprint().ports_report().as_bytes(), "tree")
             .unwrap()
             .fabric;
         let options = Options {
             jitter: 0.0,
+            planes,
             ..Options::default()
         };
         let mut sim = SimFabric::new(fabric.clone(), options);
@@ -279,6 +284,93 @@ fn silent_device_and_one_with_a_key_are_reported() {
                 .is_some_and(|info| info.port_guid == sweep.fabric.device(switch).guid)
         });
         assert_eq!(switch_port.count(), 0);
+    }
+}
+
+/// Returns whether an event reports that a device has no PLR. No device of the tree has.
+fn lacks_plr(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::PhysicalUnsupported {
+            lacking: Lacking::Page(Page::Plr),
+            ..
+        }
+    )
+}
+
+#[test]
+fn every_plane_of_a_port_is_read_in_one_go_and_a_port_stays_one_port() {
+    let mut sweep = Sweep::with_planes(ample(), Firmware::Reliable, 4);
+    sweep.interval = 10 * SECOND;
+    let (readings, events) = sweep.run(300);
+    assert!(events.iter().all(lacks_plr), "{events:?}");
+    let mut times: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    let of_planes = readings
+        .iter()
+        .filter(|reading| reading.kind == PhysicalKind::Planes);
+    for reading in of_planes {
+        let values = crate::sweep::physical_record::values(reading.images());
+        assert_eq!(values.integer("planes"), Some(4));
+        let plane = values.integer("plane").unwrap();
+        assert!(values.integer("phy_mngr_fsm_state").is_some());
+        assert!(values.integer("port_xmit_data_bytes").is_some());
+        times
+            .entry((reading.port, plane))
+            .or_default()
+            .push((reading.at, reading.since));
+    }
+    assert_eq!(times.len(), 4 * sweep.ports);
+    for port in 0..sweep.ports {
+        let planes = [1, 2, 3, 4].map(|plane| &times[&(port, plane)]);
+        assert!(planes[0].len() >= 4 && planes[0][0].1.is_none());
+        for (index, first) in planes[0].iter().enumerate() {
+            let later = planes.map(|of_plane| of_plane[index].0 - first.0);
+            assert!(later.is_sorted() && later[3] < SECOND, "{later:?}");
+        }
+        for pair in planes[3].windows(2) {
+            assert_eq!(pair[1].1, Some(pair[1].0 - pair[0].0));
+        }
+    }
+}
+
+#[test]
+fn planes_keep_the_mean_of_the_budget() {
+    let config = Some(PhysicalConfig {
+        every: [60, 300, 30, 20].map(Duration::from_secs),
+        ..PhysicalConfig::default()
+    });
+    let mut sweep = Sweep::with_planes(config, Firmware::Reliable, 4);
+    let (mut all, mut physical) = (0, 0);
+    for _ in 0..200 {
+        sweep.sweep.slot(SECOND);
+        all += sweep.sweep.engine.stats().mads_sent;
+        physical += sweep.sweep.engine.physical_sent();
+    }
+    // The last readings, of which there are at most four, may have exceeded the limit.
+    let limit = 0.03 * all as f64 + 4.0 * 9.0;
+    assert!(physical as f64 <= limit, "{physical} of {all}");
+    assert!(physical > 400, "{physical} of {all}");
+}
+
+#[test]
+fn a_device_without_planes_is_asked_once_and_reports_nothing() {
+    let often = Some(PhysicalConfig {
+        every: [86_400, 86_400, 86_400, 10].map(Duration::from_secs),
+        bit_errors_every: Duration::from_secs(86_400),
+        budget_ppm: 300_000,
+        ..PhysicalConfig::default()
+    });
+    // Without the register, and with a port of no planes.
+    for planes in [1, 0] {
+        let mut sweep = Sweep::with_planes(often, Firmware::Reliable, planes);
+        let (readings, events) = sweep.run(100);
+        assert!(events.iter().all(lacks_plr), "{events:?}");
+        let is_of_planes = |reading: &&PhysicalReading| reading.kind == PhysicalKind::Planes;
+        assert_eq!(readings.iter().filter(is_of_planes).count(), 0);
+        for _ in 0..100 {
+            sweep.sweep.slot(SECOND);
+            assert_eq!(sweep.sweep.engine.physical_sent(), 0);
+        }
     }
 }
 

@@ -64,7 +64,8 @@ The verdicts were compared with a simulated fabric, and not with real devices.
 Faults: the lower end of the 95 % interval of the errors after FEC or after retransmission
 exceeds NVIDIA's limit for errors, two link downs in 24 hours, two bursts of bit errors in
 24 hours. Not faults: the limit for warnings is exceeded, one link down, one lane has 100
-times the bit errors of the others, a module has more than 70 C or became 10 C warmer.
+times the bit errors of the others, a module has more than 70 C or became 10 C warmer,
+one plane (XDR) is down, or carries 10 % less than the others over 60 s above 5 % of use.
 
 Examples:
   ibnet-view health lines/*.jsonl
