@@ -51,7 +51,7 @@ pub enum TableName {
 
 impl TableName {
     /// All tables with records.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Ports,
         Self::Sweeps,
         Self::Events,
