@@ -13,45 +13,111 @@
 //! can take other paths.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
 
+use ibnet_record::limits;
 use ibnet_record::types::{Guid, Lid, PortNum, Printable};
 use miette::Diagnostic;
 
-/// Max unicast LID (InfiniBand Architecture Specification, volume 1, section 4.1.3).
-const MAX_LID: usize = 0xbfff;
+use crate::path;
+
+/// Entry of a LID without a route.
+const NO_ROUTE: u8 = u8::MAX;
+
+/// Max size of all tables in octets: 20,000 switches with every LID.
+const MAX_OCTETS: usize = 1 << 30;
 
 /// Forwarding tables of switches.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Routes {
-    /// For each switch, the port of each LID.
-    tables: BTreeMap<Guid, BTreeMap<u16, PortNum>>,
+    /// For each switch, the port of each LID up to the last one with a route, or [`NO_ROUTE`]. The
+    /// tables of 1,500 switches and 38,000 LIDs have 57 MB.
+    tables: BTreeMap<Guid, Vec<u8>>,
     /// LIDs of the ports that the file lists by GUID.
     lids: BTreeMap<Guid, Lid>,
 }
 
-/// Fault of a file with forwarding tables.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error, Diagnostic)]
+/// A kind of file with tables.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TableFile {
+    /// Forwarding tables.
+    Routes,
+    /// The service level of each path.
+    PathSls,
+    /// The virtual lane of each service level, for each pair of ports of a switch.
+    SlToVl,
+}
+
+impl TableFile {
+    const fn title(self) -> &'static str {
+        match self {
+            Self::Routes => "routes",
+            Self::PathSls => "the service levels of paths",
+            Self::SlToVl => "tables of virtual lanes",
+        }
+    }
+
+    const fn files(self) -> &'static str {
+        match self {
+            Self::Routes => "the output of `dump_fts`, or the file ibdiagnet2.fdbs of ibdiagnet",
+            Self::PathSls => "the file opensm-path-records.dump of OpenSM",
+            Self::SlToVl => "the file opensm-sl2vl.dump of OpenSM",
+        }
+    }
+}
+
+/// Fault of a file with tables.
+#[derive(Debug, thiserror::Error, Diagnostic)]
 pub enum RoutesError {
-    /// The text has no forwarding table.
-    #[error(
-        "cannot read routes from {}: it has no forwarding table",
-        Printable(name)
-    )]
-    #[diagnostic(help("give the output of `dump_fts`, or the file ibdiagnet2.fdbs of ibdiagnet"))]
+    /// The text has no table.
+    #[error("cannot read {} from {}: it has no table", file.title(), Printable(name))]
+    #[diagnostic(help("give {}", file.files()))]
     None {
+        /// Kind of the file.
+        file: TableFile,
+        /// Name of the file.
+        name: String,
+    },
+    /// The file cannot be read.
+    #[error("cannot read {} from {}", file.title(), Printable(name))]
+    #[diagnostic(help("give the path of a file that you may read, or `-` for standard input"))]
+    Read {
+        /// Kind of the file.
+        file: TableFile,
+        /// Name of the file.
+        name: String,
+        /// Error of the operating system.
+        #[source]
+        source: io::Error,
+    },
+    /// The tables are larger than those of any fabric.
+    #[error(
+        "cannot read {} from {}: it has more than {} GiB, or its tables more than {} GiB",
+        file.title(),
+        Printable(name),
+        limits::ROUTES >> 30,
+        MAX_OCTETS >> 30
+    )]
+    #[diagnostic(help("check the path: the tables of 1,500 switches and 38,000 LIDs have 57 MB"))]
+    TooLarge {
+        /// Kind of the file.
+        file: TableFile,
         /// Name of the file.
         name: String,
     },
     /// A line is malformed.
     #[error(
-        "cannot read routes at {}:{line}: {what} (found `{}`)",
+        "cannot read {} at {}:{line}: {what} (found `{}`)",
+        file.title(),
         Printable(name),
         Printable(found)
     )]
-    #[diagnostic(help(
-        "give the output of `dump_fts`, or the file ibdiagnet2.fdbs of ibdiagnet, without changes"
-    ))]
+    #[diagnostic(help("give {}, without changes", file.files()))]
     Line {
+        /// Kind of the file.
+        file: TableFile,
         /// Name of the file.
         name: String,
         /// Line number, from 1.
@@ -64,54 +130,44 @@ pub enum RoutesError {
 }
 
 impl Routes {
+    /// Reads a file with forwarding tables, or standard input for `-`.
+    ///
+    /// # Errors
+    /// Returns an error if the file cannot be read, if a line of a table is malformed, or if there
+    /// is no table.
+    pub fn read(path: &Path) -> Result<Self, RoutesError> {
+        open(path, TableFile::Routes, Self::read_from)
+    }
+
     /// Parses forwarding tables. `name` is the name of the file.
     ///
     /// # Errors
     /// Returns an error if a line of a table is malformed, or if there is no table.
     pub fn parse(text: &str, name: &str) -> Result<Self, RoutesError> {
-        let mut routes = Self::default();
-        let mut table: Option<Guid> = None;
-        for (index, line) in text.lines().enumerate() {
-            let wrong = |what| RoutesError::Line {
-                name: name.to_owned(),
-                line: index + 1,
-                what,
-                found: line.to_owned(),
-            };
-            if let Some(guid) = head(line) {
-                let guid = guid.ok_or_else(|| wrong("expected the GUID of a switch"))?;
-                routes.tables.entry(guid).or_default();
-                table = Some(guid);
-            } else if line.trim_start().starts_with("0x") {
-                let switch = table
-                    .ok_or_else(|| wrong("expected a line with the GUID of a switch first"))?;
-                let (lid, port) = entry(line).ok_or_else(|| wrong("expected a LID and a port"))?;
-                if let Some(port) = port {
-                    routes.tables.entry(switch).or_default().insert(lid, port);
-                }
-                if let Some(guid) = destination(line) {
-                    routes.lids.entry(guid).or_insert(Lid(lid));
-                }
-            }
-        }
-        if routes.tables.is_empty() {
-            Err(RoutesError::None {
-                name: name.to_owned(),
-            })
-        } else {
-            Ok(routes)
-        }
+        Self::read_from(&mut text.as_bytes(), name)
+    }
+
+    fn read_from(text: &mut dyn BufRead, name: &str) -> Result<Self, RoutesError> {
+        read_tables(text, (TableFile::Routes, name), head)
     }
 
     /// Returns the port through which a switch sends to a LID.
     pub fn port(&self, switch: Guid, lid: Lid) -> Option<PortNum> {
-        self.tables.get(&switch)?.get(&lid.0).copied()
+        port_of(self.table(switch)?, lid)
+    }
+
+    /// Returns the table of a switch: the port of each LID, in the form that [`port_of`] reads.
+    pub fn table(&self, switch: Guid) -> Option<&[u8]> {
+        self.tables.get(&switch).map(Vec::as_slice)
     }
 
     /// Returns the LIDs in the table of a switch, each with its port.
     pub fn entries(&self, switch: Guid) -> impl Iterator<Item = (Lid, PortNum)> {
-        let table = self.tables.get(&switch).into_iter().flatten();
-        table.map(|(lid, port)| (Lid(*lid), *port))
+        let table = self.table(switch).unwrap_or_default();
+        (0..=u16::MAX)
+            .map(Lid)
+            .take(table.len())
+            .filter_map(|lid| Some((lid, port_of(table, lid)?)))
     }
 
     /// Returns the LID of a port, if the file has it.
@@ -122,6 +178,119 @@ impl Routes {
     /// Returns the switches with a table.
     pub fn switches(&self) -> impl Iterator<Item = Guid> {
         self.tables.keys().copied()
+    }
+}
+
+/// Returns the port of a LID in a table of [`Routes::table`], or `None` without a route.
+pub fn port_of(table: &[u8], lid: Lid) -> Option<PortNum> {
+    let port = table.get(usize::from(lid.0));
+    port.filter(|port| **port != NO_ROUTE)
+        .map(|port| PortNum(*port))
+}
+
+/// Opens a file with tables, or standard input for `-`, and passes it and its name to `read`.
+pub(crate) fn open<T>(
+    path: &Path,
+    file: TableFile,
+    read: impl FnOnce(&mut dyn BufRead, &str) -> Result<T, RoutesError>,
+) -> Result<T, RoutesError> {
+    let name = path::display_name(path);
+    let opened: io::Result<Box<dyn Read>> = if path::is_stdin(path) {
+        Ok(Box::new(io::stdin().lock()))
+    } else {
+        File::open(path).map(|file| Box::new(file) as _)
+    };
+    match opened {
+        Ok(text) => read(&mut BufReader::with_capacity(1 << 20, text), &name),
+        Err(source) => Err(RoutesError::Read { file, name, source }),
+    }
+}
+
+/// Passes each line of a text and its number, from 1, to `each`.
+pub(crate) fn each_line(
+    text: &mut dyn BufRead,
+    (file, name): (TableFile, &str),
+    mut each: impl FnMut(usize, &[u8]) -> Result<(), RoutesError>,
+) -> Result<(), RoutesError> {
+    let name = || name.to_owned();
+    let (mut text, mut line) = (text.take(limits::ROUTES), Vec::new());
+    for number in 1.. {
+        match limits::read_line(&mut text, &mut line) {
+            Ok(true) => each(number, &line)?,
+            Ok(false) => break,
+            Err(source) => {
+                return Err(RoutesError::Read {
+                    file,
+                    name: name(),
+                    source,
+                });
+            }
+        }
+    }
+    if text.limit() == 0 {
+        Err(RoutesError::TooLarge { file, name: name() })
+    } else {
+        Ok(())
+    }
+}
+
+/// Reads tables with one number for each LID. `head` returns the GUID in the heading of a table:
+/// `Some(None)` for a heading without a GUID, `None` for any other line.
+pub(crate) fn read_tables(
+    text: &mut dyn BufRead,
+    (file, name): (TableFile, &str),
+    head: impl Fn(&str) -> Option<Option<Guid>>,
+) -> Result<Routes, RoutesError> {
+    let mut routes = Routes::default();
+    // The table that is being read, and its GUID.
+    let mut table: Option<(Guid, Vec<u8>)> = None;
+    // The destinations of the first table are those of all tables.
+    let mut is_known = vec![false; usize::from(u16::MAX) + 1];
+    let mut octets = 0;
+    each_line(text, (file, name), |number, line| {
+        let wrong = |what| RoutesError::Line {
+            file,
+            name: name.to_owned(),
+            line: number,
+            what,
+            found: String::from_utf8_lossy(line).into_owned(),
+        };
+        if line.trim_ascii_start().starts_with(b"0x") {
+            let (_, table) = table
+                .as_mut()
+                .ok_or_else(|| wrong("expected a line with a GUID first"))?;
+            let (lid, value) = entry(line).ok_or_else(|| wrong("expected a LID and a number"))?;
+            let (place, before) = (usize::from(lid), table.len());
+            if let Some(PortNum(value)) = value {
+                if before <= place {
+                    table.resize(place + 1, NO_ROUTE);
+                    octets += table.len() - before;
+                }
+                table[place] = value;
+            }
+            if !is_known[place]
+                && let Some(guid) = destination(line)
+            {
+                is_known[place] = true;
+                routes.lids.entry(guid).or_insert(Lid(lid));
+            }
+        } else if let Some(guid) = head(&String::from_utf8_lossy(line)) {
+            let guid = guid.ok_or_else(|| wrong("expected a GUID"))?;
+            routes.tables.extend(table.take());
+            table = Some((guid, routes.tables.remove(&guid).unwrap_or_default()));
+        }
+        if octets > MAX_OCTETS {
+            let name = name.to_owned();
+            return Err(RoutesError::TooLarge { file, name });
+        }
+        Ok(())
+    })?;
+    routes.tables.extend(table);
+    if routes.tables.is_empty() {
+        let name = name.to_owned();
+        Err(RoutesError::None { file, name })
+    } else {
+        Ok(routes)
     }
 }
 
@@ -147,22 +316,26 @@ fn head(line: &str) -> Option<Option<Guid>> {
 }
 
 /// Returns the LID and the port of a table line. The port is `None` if the LID is unreachable.
-fn entry(line: &str) -> Option<(u16, Option<PortNum>)> {
-    let mut words = line.split([' ', ':', '\t']).filter(|word| !word.is_empty());
+fn entry(line: &[u8]) -> Option<(u16, Option<PortNum>)> {
+    let mut words = line
+        .split(|byte| b" :\t".contains(byte))
+        .filter(|word| !word.is_empty())
+        .map(|word| str::from_utf8(word).unwrap_or_default());
     let lid = u16::from_str_radix(words.next()?.strip_prefix("0x")?, 16)
         .ok()
-        .filter(|lid| usize::from(*lid) <= MAX_LID && *lid > 0)?;
+        .filter(|lid| Lid(*lid).is_unicast())?;
     let port = words.next()?;
     if port.eq_ignore_ascii_case("unreachable") {
         return Some((lid, None));
     }
     let port: u8 = port.parse().ok()?;
-    Some((lid, (port < u8::MAX).then_some(PortNum(port))))
+    Some((lid, (port < NO_ROUTE).then_some(PortNum(port))))
 }
 
 /// Returns the port GUID of the destination, as `dump_fts` writes it.
-fn destination(line: &str) -> Option<Guid> {
-    let (_, rest) = line.split_once("portguid ")?;
+fn destination(line: &[u8]) -> Option<Guid> {
+    let text = String::from_utf8_lossy(line);
+    let (_, rest) = text.split_once("portguid ")?;
     rest.split([':', ' ', ')']).next()?.parse().ok()
 }
 
@@ -212,12 +385,10 @@ mod tests {
 
     #[test]
     fn malformed_table_is_reported_with_its_line() {
-        assert_eq!(
+        assert!(matches!(
             Routes::parse("nothing\n", "f"),
-            Err(RoutesError::None {
-                name: "f".to_owned()
-            })
-        );
+            Err(RoutesError::None { .. })
+        ));
         for text in [
             "x\n0x0001 : 007\n",
             "Unicast lids [0x0-0x5] of switch Lid 4 guid x:\n",

@@ -10,6 +10,7 @@ use ibnet_analysis::devices::Devices;
 use ibnet_analysis::error::AnalysisError;
 use ibnet_analysis::input::Inputs;
 use ibnet_analysis::ports::Ports;
+use ibnet_analysis::routes::Routes;
 use ibnet_analysis::trees::{Limits, Trees, truth};
 use ibnet_analysis::when::Zone;
 use ibnet_view::text;
@@ -17,7 +18,6 @@ use ibnet_view::text;
 use crate::Failure;
 use crate::common::{self, Recorded};
 use crate::format::{self, Format};
-use crate::job_runs;
 use crate::job_source::JobSource;
 
 /// List the regions of congestion: root, cause, time, waiting ports, and the jobs
@@ -101,7 +101,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 /// Lists the regions.
 fn list(args: &Args, inputs: &Inputs, limits: Limits) -> Result<(), Failure> {
     let jobs = args.source.of_file()?;
-    let routes = args.routes.as_deref().map(job_runs::routes).transpose()?;
+    let routes = args.routes.as_deref().map(Routes::read).transpose()?;
     let empty = (Ports::with_bins(common::INTERVALS), Devices::default());
     let ((ports, devices), summary) = common::read(inputs, &empty)?;
     let ports = ports.finish();

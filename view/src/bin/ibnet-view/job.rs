@@ -12,6 +12,7 @@ use ibnet_analysis::job::compare::Comparison;
 use ibnet_analysis::job::marks::Mark;
 use ibnet_analysis::job::row::JobRow;
 use ibnet_analysis::job::run::JobRun;
+use ibnet_analysis::routes::Routes;
 use ibnet_analysis::when::{self, Zone};
 use ibnet_record::types::Printable;
 use ibnet_view::draw::{self, Drawing, render};
@@ -150,7 +151,7 @@ fn run_one(args: &Args) -> Result<(), Failure> {
     let zone = Zone::local();
     let inputs = args.recorded.inputs()?;
     common::refuse_input(&inputs, args.output.as_ref())?;
-    let routes = args.routes.as_deref().map(job_runs::routes).transpose()?;
+    let routes = args.routes.as_deref().map(Routes::read).transpose()?;
     let marks = args.marks.read()?;
     let evaluate = |run, others: Option<&[JobRun]>| {
         let marks = marks.as_deref();

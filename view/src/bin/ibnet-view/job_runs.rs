@@ -1,8 +1,5 @@
 //! Evaluates one run of a job: its traffic, the jobs on the same links, and what held it up.
 
-use std::path::Path;
-
-use ibnet::cli;
 use ibnet_analysis::devices::Devices;
 use ibnet_analysis::input::{Inputs, ReadSummary};
 use ibnet_analysis::job::Job;
@@ -14,7 +11,6 @@ use ibnet_analysis::job::sharing::{Matrix, Shares, Sharing, equal_bins};
 use ibnet_analysis::ports::Ports;
 use ibnet_analysis::routes::Routes;
 use ibnet_analysis::trees::{Limits, Trees};
-use ibnet_record::limits;
 
 use crate::Failure;
 use crate::common;
@@ -31,14 +27,6 @@ pub(crate) struct Evaluated {
     /// `None` without routes.
     pub(crate) matrix: Option<Matrix>,
     pub(crate) summary: ReadSummary,
-}
-
-pub(crate) fn routes(path: &Path) -> Result<Routes, Failure> {
-    let text = cli::read(path, limits::NET_FILE)?;
-    Ok(Routes::parse(
-        &String::from_utf8_lossy(&text),
-        &cli::name_of(path),
-    )?)
 }
 
 /// Evaluates a run. `others` has the other jobs of that time, or `None` if they are unknown.
