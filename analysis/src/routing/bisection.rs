@@ -14,7 +14,7 @@ const FEWEST: usize = 256;
 /// Max number of patterns.
 const MOST: usize = 100_000;
 /// The mean is known well enough if its standard error is at most this part of it.
-const ENOUGH: f64 = 0.001;
+const ENOUGH: f64 = 0.002;
 
 /// The effective bisection bandwidth.
 #[derive(Clone, Copy, PartialEq, Debug)]

@@ -23,6 +23,8 @@ mod net;
 mod paths;
 mod rows;
 mod service_levels;
+#[cfg(test)]
+mod tests;
 mod walk;
 
 pub use bisection::{Bisection, bisection};
