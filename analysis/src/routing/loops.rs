@@ -6,7 +6,7 @@
 //! two virtual lanes (VLs). If dependencies form a cycle, full buffers can wait for each other for
 //! ever.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use ibnet_record::types::{Lid, PortNum};
 use rayon::prelude::*;
@@ -17,6 +17,8 @@ use super::net::{ChannelIndex, DeviceIndex, Net, Role};
 use super::paths::Paths;
 use super::service_levels::{LEVELS, PathSls, SlToVl};
 use super::walk::Walk;
+use crate::ports::{PortKey, PortSummary};
+use crate::routes::Routes;
 
 /// Destinations that a thread takes at once.
 const CHUNK: usize = 256;
@@ -166,6 +168,41 @@ impl Lanes {
     }
 }
 
+/// Which ports of switches follow each other on the paths of hosts.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Onward {
+    /// For a sending port of a switch, the ports of the next switch as a set of bits. A port on no
+    /// path is missing.
+    ports: FxHashMap<PortKey, [u64; 4]>,
+}
+
+impl Onward {
+    /// Follows the paths of all pairs of hosts with records.
+    pub fn of_records(ports: &BTreeMap<PortKey, PortSummary>, routes: &Routes) -> Self {
+        let net = Net::of_records(ports, routes);
+        let paths = Paths::new(&net, routes);
+        let (found, _) = Dependencies::of(&paths, &Leaves::of(&paths), Sls::All(0), None);
+        let follow = net.channels().iter().zip(&found.ports[0]);
+        let follow = follow.filter(|(_, ports)| **ports != [0; 4]);
+        Self {
+            ports: follow
+                .map(|(channel, ports)| (net.key(channel.from), *ports))
+                .collect(),
+        }
+    }
+
+    /// Returns whether packets that a port sends can leave the next switch by this port. Packets of
+    /// a host, and of a port on no path, can leave by any port.
+    pub fn follows(&self, port: PortKey, next: PortNum) -> bool {
+        let ports = self.ports.get(&port);
+        ports.is_none_or(|ports| is_set(ports, next.0))
+    }
+}
+
+fn is_set(ports: &[u64; 4], port: u8) -> bool {
+    ports[usize::from(port) / 64] >> (port % 64) & 1 == 1
+}
+
 /// A channel and a virtual lane.
 type Node = (ChannelIndex, u8);
 
@@ -291,8 +328,7 @@ impl Dependencies {
         for next in 0..LEVELS as u8 {
             let ports = &self.ports[usize::from(lane) * LEVELS + usize::from(next)];
             let ports = ports.get(channel as usize).copied().unwrap_or_default();
-            let is_set = |port: &u8| ports[usize::from(*port) / 64] >> (port % 64) & 1 == 1;
-            let ports = (0..=u8::MAX).filter(is_set);
+            let ports = (0..=u8::MAX).filter(|port| is_set(&ports, *port));
             let channels = ports.filter_map(|port| net.channel_of(at, PortNum(port)));
             after.extend(channels.map(|channel| (channel, next)));
         }

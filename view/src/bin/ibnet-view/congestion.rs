@@ -11,6 +11,7 @@ use ibnet_analysis::error::AnalysisError;
 use ibnet_analysis::input::Inputs;
 use ibnet_analysis::ports::Ports;
 use ibnet_analysis::routes::Routes;
+use ibnet_analysis::routing::Onward;
 use ibnet_analysis::trees::{Limits, Trees, truth};
 use ibnet_analysis::when::Zone;
 use ibnet_view::text;
@@ -34,9 +35,10 @@ pub(crate) struct Args {
     top: NonZeroUsize,
     #[command(flatten)]
     source: JobSource,
-    /// Forwarding tables: output of dump_fts, or ibdiagnet2.fdbs. With them, each root says whether
-    /// other ports lead to the same host, and how much they were used
-    #[arg(long, value_name = "FILE|-", conflicts_with = "truth")]
+    /// Forwarding tables: output of dump_fts, or ibdiagnet2.fdbs. With them, a port waits only for
+    /// ports on the same paths, and each root says whether other ports lead to the same host, and
+    /// how much they were used. Not for adaptive routing
+    #[arg(long, value_name = "FILE|-")]
     routes: Option<PathBuf>,
     /// Length of the intervals of the search with --truth
     #[arg(long, value_enum, default_value_t, requires = "truth")]
@@ -90,22 +92,33 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let limits = Limits {
         waits: args.waits,
         full: args.full,
+        routes: None,
     };
+    let routes = args.routes.as_deref().map(Routes::read).transpose()?;
     if args.truth.is_empty() {
-        list(args, &inputs, limits)
+        list(args, &inputs, limits, routes.as_ref())
     } else {
-        compare(args, &inputs, limits)
+        compare(args, &inputs, limits, routes.as_ref())
     }
 }
 
 /// Lists the regions.
-fn list(args: &Args, inputs: &Inputs, limits: Limits) -> Result<(), Failure> {
+fn list(
+    args: &Args,
+    inputs: &Inputs,
+    limits: Limits<'_>,
+    routes: Option<&Routes>,
+) -> Result<(), Failure> {
     let jobs = args.source.of_file()?;
-    let routes = args.routes.as_deref().map(Routes::read).transpose()?;
     let empty = (Ports::with_bins(common::INTERVALS), Devices::default());
     let ((ports, devices), summary) = common::read(inputs, &empty)?;
     let ports = ports.finish();
-    let routes = routes.as_ref().map(|routes| (routes, &ports));
+    let onward = routes.map(|routes| Onward::of_records(&ports, routes));
+    let limits = Limits {
+        routes: onward.as_ref(),
+        ..limits
+    };
+    let routes = routes.map(|routes| (routes, &ports));
     let mut regions = Trees::find_regions(&ports, &devices, limits).regions(&jobs, routes);
     let (top, output) = (args.top.get(), args.output.as_deref());
     match args.format {
@@ -121,7 +134,12 @@ fn list(args: &Args, inputs: &Inputs, limits: Limits) -> Result<(), Failure> {
 }
 
 /// Compares what is found with the truth.
-fn compare(args: &Args, inputs: &Inputs, limits: Limits) -> Result<(), Failure> {
+fn compare(
+    args: &Args,
+    inputs: &Inputs,
+    limits: Limits<'_>,
+    routes: Option<&Routes>,
+) -> Result<(), Failure> {
     let mut truth = Vec::new();
     for path in &args.truth {
         let name = path.display().to_string();
@@ -140,7 +158,13 @@ fn compare(args: &Args, inputs: &Inputs, limits: Limits) -> Result<(), Failure> 
     let bins = of_second * truth.len() + common::INTERVALS;
     let ports = Ports::with_bins(bins).with_bins_of(1_000_000_000 / of_second as u64);
     let ((ports, devices), summary) = common::read(inputs, &(ports, Devices::default()))?;
-    let rows = truth::compare(&truth, &ports.finish(), &devices, limits, &jobs)?;
+    let ports = ports.finish();
+    let onward = routes.map(|routes| Onward::of_records(&ports, routes));
+    let limits = Limits {
+        routes: onward.as_ref(),
+        ..limits
+    };
+    let rows = truth::compare(&truth, &ports, &devices, limits, &jobs)?;
     let output = args.output.as_deref();
     match args.format {
         Format::Text => {
