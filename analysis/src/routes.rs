@@ -26,8 +26,9 @@ use crate::path;
 /// Entry of a LID without a route.
 const NO_ROUTE: u8 = u8::MAX;
 
-/// Max size of all tables in octets: 20,000 switches with every LID.
-const MAX_OCTETS: usize = 1 << 30;
+/// Max size of a file, and of all its tables in memory, in octets: those of 20,000 switches with
+/// every LID.
+pub(crate) const MOST: (u64, usize) = (limits::ROUTES, 1 << 30);
 
 /// Forwarding tables of switches.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -97,8 +98,8 @@ pub enum RoutesError {
         "cannot read {} from {}: it has more than {} GiB, or its tables more than {} GiB",
         file.title(),
         Printable(name),
-        limits::ROUTES >> 30,
-        MAX_OCTETS >> 30
+        MOST.0 >> 30,
+        MOST.1 >> 30
     )]
     #[diagnostic(help("check the path: the tables of 1,500 switches and 38,000 LIDs have 57 MB"))]
     TooLarge {
@@ -148,7 +149,7 @@ impl Routes {
     }
 
     fn read_from(text: &mut dyn BufRead, name: &str) -> Result<Self, RoutesError> {
-        read_tables(text, (TableFile::Routes, name), head)
+        read_tables(text, (TableFile::Routes, name), head, MOST)
     }
 
     /// Returns the port through which a switch sends to a LID.
@@ -206,14 +207,15 @@ pub(crate) fn open<T>(
     }
 }
 
-/// Passes each line of a text and its number, from 1, to `each`.
+/// Passes each line of a text and its number, from 1, to `each`. `most` is the max number of octets.
 pub(crate) fn each_line(
     text: &mut dyn BufRead,
     (file, name): (TableFile, &str),
+    most: u64,
     mut each: impl FnMut(usize, &[u8]) -> Result<(), RoutesError>,
 ) -> Result<(), RoutesError> {
     let name = || name.to_owned();
-    let (mut text, mut line) = (text.take(limits::ROUTES), Vec::new());
+    let (mut text, mut line) = (text.take(most), Vec::new());
     for number in 1.. {
         match limits::read_line(&mut text, &mut line) {
             Ok(true) => each(number, &line)?,
@@ -240,6 +242,7 @@ pub(crate) fn read_tables(
     text: &mut dyn BufRead,
     (file, name): (TableFile, &str),
     head: impl Fn(&str) -> Option<Option<Guid>>,
+    most: (u64, usize),
 ) -> Result<Routes, RoutesError> {
     let mut routes = Routes::default();
     // The table that is being read, and its GUID.
@@ -247,7 +250,7 @@ pub(crate) fn read_tables(
     // The destinations of the first table are those of all tables.
     let mut is_known = vec![false; usize::from(u16::MAX) + 1];
     let mut octets = 0;
-    each_line(text, (file, name), |number, line| {
+    each_line(text, (file, name), most.0, |number, line| {
         let wrong = |what| RoutesError::Line {
             file,
             name: name.to_owned(),
@@ -279,7 +282,7 @@ pub(crate) fn read_tables(
             routes.tables.extend(table.take());
             table = Some((guid, routes.tables.remove(&guid).unwrap_or_default()));
         }
-        if octets > MAX_OCTETS {
+        if octets > most.1 {
             let name = name.to_owned();
             return Err(RoutesError::TooLarge { file, name });
         }
@@ -381,6 +384,29 @@ mod tests {
         assert_eq!((&dump.tables, &dump.lids), (&lfts.tables, &lfts.lids));
         assert_eq!(dump.tables, fdbs.tables);
         assert_eq!(dump.lid(Guid(0x10_0003)), Some(Lid(5)));
+    }
+
+    #[test]
+    fn tables_beyond_the_limit_are_refused() {
+        let text = "ucast_routes: Switch 0x0000000000000001\n0x03ff : 001 : 00 : yes\n\
+                    ucast_routes: Switch 0x0000000000000002\n0x03ff : 001 : 00 : yes\n";
+        let read = |octets, tables| {
+            let file = (TableFile::Routes, "f");
+            read_tables(&mut text.as_bytes(), file, head, (octets, tables))
+        };
+        let octets = text.len() as u64 + 1;
+        assert!(read(octets, 2048).is_ok());
+        let too_large = |read| matches!(read, Err(RoutesError::TooLarge { .. }));
+        assert!(too_large(read(octets, 2047)));
+        assert!(too_large(read(octets - 1, 2048)));
+        let mut endless = BufReader::new(io::repeat(0));
+        let file = (TableFile::Routes, "f");
+        assert!(too_large(read_tables(
+            &mut endless,
+            file,
+            head,
+            (1 << 22, 1)
+        )));
     }
 
     #[test]

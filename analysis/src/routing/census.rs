@@ -154,7 +154,7 @@ fn count(
         let own = paths.leaf(*to);
         let senders =
             |leaf: DeviceIndex| leaves.sizes[leaf as usize] - u64::from(own == Some(leaf));
-        for (switch, channel) in walk.from_far() {
+        for (switch, channel) in walk.far_first() {
             let flow = std::mem::take(&mut flows[switch as usize]) + senders(switch);
             counted.paths[channel as usize] += flow;
             let (next, _) = paths.net.channel(channel).to;

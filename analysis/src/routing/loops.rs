@@ -250,10 +250,10 @@ impl Dependencies {
             let mut used = vec![[0_u16; LEVELS]; devices];
             for to in destinations {
                 walk.to(*to);
-                for (switch, channel) in walk.from_far() {
+                for (switch, channel) in walk.far_first() {
                     next[switch as usize] = channel;
                 }
-                for (switch, channel) in walk.from_far() {
+                for (switch, channel) in walk.far_first() {
                     let out = paths.net.channel(channel);
                     let mut own = std::mem::take(&mut used[switch as usize]);
                     let none = Vec::new();

@@ -14,7 +14,7 @@ use std::path::Path;
 use ibnet_record::types::{Guid, Lid, PortNum};
 use rustc_hash::FxHashMap;
 
-use crate::routes::{Routes, RoutesError, TableFile, each_line, open, port_of, read_tables};
+use crate::routes::{MOST, Routes, RoutesError, TableFile, each_line, open, port_of, read_tables};
 
 /// Number of service levels, and of virtual lanes.
 pub(super) const LEVELS: usize = 16;
@@ -49,7 +49,7 @@ impl PathSls {
     }
 
     fn read_from(text: &mut dyn BufRead, name: &str) -> Result<Self, RoutesError> {
-        read_tables(text, (TableFile::PathSls, name), heading).map(Self)
+        read_tables(text, (TableFile::PathSls, name), heading, MOST).map(Self)
     }
 
     /// Returns the service levels of a sender, in the form that [`Self::in_table`] reads.
@@ -84,7 +84,7 @@ impl SlToVl {
     fn read_from(text: &mut dyn BufRead, name: &str) -> Result<Self, RoutesError> {
         let file = TableFile::SlToVl;
         let (mut tables, mut switch) = (FxHashMap::default(), None);
-        each_line(text, (file, name), |number, line| {
+        each_line(text, (file, name), MOST.0, |number, line| {
             let line = String::from_utf8_lossy(line);
             let wrong = |what| RoutesError::Line {
                 file,

@@ -411,7 +411,7 @@ fn loops_of_random_fabrics_are_those_of_their_pairs() {
         }
         found_some[usize::from(found.loops.is_empty())] += 1;
     }
-    assert!(found_some.iter().all(|count| *count > 10), "{found_some:?}");
+    assert!(found_some.iter().all(|count| *count > 3), "{found_some:?}");
 }
 
 #[test]

@@ -67,7 +67,7 @@ impl<'a> Walk<'a> {
 
     /// Returns the switches on paths with the channels by which they forward, in an order in which
     /// each switch comes before the one to which it forwards.
-    pub(super) fn from_far(&self) -> impl Iterator<Item = (DeviceIndex, ChannelIndex)> {
+    pub(super) fn far_first(&self) -> impl Iterator<Item = (DeviceIndex, ChannelIndex)> {
         self.by_depth.iter().rev().flatten().copied()
     }
 

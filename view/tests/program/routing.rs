@@ -66,7 +66,7 @@ fn damaged(routes: &str) -> String {
             .unwrap_or(0);
         match number % 53 {
             7 if is_entry => {
-                text += &format!("{}{:03}{}\n", &line[..7], port % 12 + 1, &line[10..])
+                text += &format!("{}{:03}{}\n", &line[..7], port % 12 + 1, &line[10..]);
             }
             20 if is_entry => {}
             31 if is_entry => text += &format!("{}200{}\n", &line[..7], &line[10..]),
@@ -177,11 +177,15 @@ fn path_has_the_links_of_the_tables_and_their_load() {
     write("net.p", net);
     write("routes.txt", Traffic::forwarding_tables(&fabric));
     write("lines.jsonl", lines(&fabric, &Traffic::jobs(&fabric, 3)));
+    let guid = |host: &str| {
+        let device = fabric.devices().iter().find(|device| device.host() == host);
+        device.unwrap().guid.to_string()
+    };
     let mut files = Vec::new();
     for (from, to) in [
         ("node00001", "node00012"),
         ("node00002 mlx5_0", "node00001"),
-        ("node00009", "0x0000000000100001"),
+        ("node00009", &*guid("node00001")),
     ] {
         let file = format!("path{}.json", files.len());
         let args = [
