@@ -327,8 +327,13 @@ impl Dependencies {
         let mut after = Vec::new();
         for next in 0..LEVELS as u8 {
             let ports = &self.ports[usize::from(lane) * LEVELS + usize::from(next)];
-            let ports = ports.get(channel as usize).copied().unwrap_or_default();
-            let ports = (0..=u8::MAX).filter(|port| is_set(&ports, *port));
+            let Some(ports) = ports
+                .get(channel as usize)
+                .filter(|ports| **ports != [0; 4])
+            else {
+                continue;
+            };
+            let ports = (0..=u8::MAX).filter(|port| is_set(ports, *port));
             let channels = ports.filter_map(|port| net.channel_of(at, PortNum(port)));
             after.extend(channels.map(|channel| (channel, next)));
         }
