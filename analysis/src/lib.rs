@@ -22,6 +22,7 @@
 //! | [`job`] | jobs: where they come from, their traffic, and the jobs that shared their links |
 //! | [`correlation`] | correlation coefficients and their significance |
 //! | [`routes`] | forwarding tables |
+//! | [`routing`] | the paths of pairs of hosts, and what is wrong with the tables |
 //! | [`devices`] | devices that do not answer, and the devices behind them |
 //! | [`stat`], [`shares`] | mean, peak or percentile over the slots |
 //! | [`prevalence`] | how often, where and at what cost ports wait |
@@ -56,6 +57,7 @@ pub mod prevalence;
 pub mod rates;
 pub mod replay;
 pub mod routes;
+pub mod routing;
 pub mod rows;
 pub mod shares;
 mod silence;

@@ -9,22 +9,28 @@
 //! - `ibdiagnet2.fdbs` of ibdiagnet, and `opensm.fdbs` of OpenSM: a heading `dump_ucast_routes:
 //!   Switch 0x...`, and lines `0x0001 : 007  : 01   : yes`.
 //!
-//! [`Routes`] also folds the `routes` records of a sweep. Each block of a table replaces the older
-//! one, so the result has the tables at the end of the time range.
-//!
 //! Only the base LID of a port is used. With an LMC above 0, traffic to the other LIDs of a port
 //! can take other paths.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
 
+use ibnet_record::limits;
 use ibnet_record::types::{Guid, Lid, PortNum, Printable};
 use miette::Diagnostic;
 
 use crate::input::{Fold, Inputs};
+use crate::path;
 use crate::record::{Record, Type};
 
-/// Max unicast LID (InfiniBand Architecture Specification, volume 1, section 4.1.3).
-const MAX_LID: usize = 0xbfff;
+/// Entry of a LID without a route.
+const NO_ROUTE: u8 = u8::MAX;
+
+/// Max size of a file, and of all its tables in memory, in octets: those of 20,000 switches with
+/// every LID.
+pub(crate) const MOST: (u64, usize) = (limits::ROUTES, 1 << 30);
 
 /// Max number of switches whose records are read.
 const MAX_SWITCHES: usize = 16_384;
@@ -32,38 +38,95 @@ const MAX_SWITCHES: usize = 16_384;
 /// Forwarding tables of switches.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Routes {
-    /// For each switch, the port of each LID.
-    tables: BTreeMap<Guid, BTreeMap<u16, PortNum>>,
+    /// For each switch, the port of each LID up to the last one with a route, or [`NO_ROUTE`]. The
+    /// tables of 1,500 switches and 38,000 LIDs have 57 MB.
+    tables: BTreeMap<Guid, Vec<u8>>,
     /// LIDs of the ports that the file lists by GUID.
     lids: BTreeMap<Guid, Lid>,
 }
 
-/// Fault of a file with forwarding tables.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error, Diagnostic)]
+/// A kind of file with tables.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TableFile {
+    /// Forwarding tables.
+    Routes,
+    /// The service level of each path.
+    PathSls,
+    /// The virtual lane of each service level, for each pair of ports of a switch.
+    SlToVl,
+}
+
+impl TableFile {
+    const fn title(self) -> &'static str {
+        match self {
+            Self::Routes => "routes",
+            Self::PathSls => "the service levels of paths",
+            Self::SlToVl => "tables of virtual lanes",
+        }
+    }
+
+    const fn files(self) -> &'static str {
+        match self {
+            Self::Routes => {
+                "the output of `dump_fts`, the file ibdiagnet2.fdbs of ibdiagnet, or the records of \
+                 a sweep with `[routes]`"
+            }
+            Self::PathSls => "the file opensm-path-records.dump of OpenSM",
+            Self::SlToVl => "the file opensm-sl2vl.dump of OpenSM",
+        }
+    }
+}
+
+/// Fault of a file with tables.
+#[derive(Debug, thiserror::Error, Diagnostic)]
 pub enum RoutesError {
-    /// The text has no forwarding table.
-    #[error(
-        "cannot read routes from {}: it has no forwarding table",
-        Printable(name)
-    )]
-    #[diagnostic(help(
-        "give the output of `dump_fts`, the file ibdiagnet2.fdbs of ibdiagnet, or records of a sweep \
-         with `[routes]` of that time"
-    ))]
+    /// The text has no table.
+    #[error("cannot read {} from {}: it has no table", file.title(), Printable(name))]
+    #[diagnostic(help("give {}", file.files()))]
     None {
+        /// Kind of the file.
+        file: TableFile,
+        /// Name of the file.
+        name: String,
+    },
+    /// The file cannot be read.
+    #[error("cannot read {} from {}", file.title(), Printable(name))]
+    #[diagnostic(help("give the path of a file that you may read, or `-` for standard input"))]
+    Read {
+        /// Kind of the file.
+        file: TableFile,
+        /// Name of the file.
+        name: String,
+        /// Error of the operating system.
+        #[source]
+        source: io::Error,
+    },
+    /// The tables are larger than those of any fabric.
+    #[error(
+        "cannot read {} from {}: it has more than {} GiB, or its tables more than {} GiB",
+        file.title(),
+        Printable(name),
+        MOST.0 >> 30,
+        MOST.1 >> 30
+    )]
+    #[diagnostic(help("check the path: the tables of 1,500 switches and 38,000 LIDs have 57 MB"))]
+    TooLarge {
+        /// Kind of the file.
+        file: TableFile,
         /// Name of the file.
         name: String,
     },
     /// A line is malformed.
     #[error(
-        "cannot read routes at {}:{line}: {what} (found `{}`)",
+        "cannot read {} at {}:{line}: {what} (found `{}`)",
+        file.title(),
         Printable(name),
         Printable(found)
     )]
-    #[diagnostic(help(
-        "give the output of `dump_fts`, or the file ibdiagnet2.fdbs of ibdiagnet, without changes"
-    ))]
+    #[diagnostic(help("give {}, without changes", file.files()))]
     Line {
+        /// Kind of the file.
+        file: TableFile,
         /// Name of the file.
         name: String,
         /// Line number, from 1.
@@ -76,37 +139,25 @@ pub enum RoutesError {
 }
 
 impl Routes {
+    /// Reads a file with forwarding tables, or standard input for `-`.
+    ///
+    /// # Errors
+    /// Returns an error if the file cannot be read, if a line of a table is malformed, or if there
+    /// is no table.
+    pub fn read(path: &Path) -> Result<Self, RoutesError> {
+        open(path, TableFile::Routes, Self::read_from)
+    }
+
     /// Parses forwarding tables. `name` is the name of the file.
     ///
     /// # Errors
     /// Returns an error if a line of a table is malformed, or if there is no table.
     pub fn parse(text: &str, name: &str) -> Result<Self, RoutesError> {
-        let mut routes = Self::default();
-        let mut table: Option<Guid> = None;
-        for (index, line) in text.lines().enumerate() {
-            let wrong = |what| RoutesError::Line {
-                name: name.to_owned(),
-                line: index + 1,
-                what,
-                found: line.to_owned(),
-            };
-            if let Some(guid) = head(line) {
-                let guid = guid.ok_or_else(|| wrong("expected the GUID of a switch"))?;
-                routes.tables.entry(guid).or_default();
-                table = Some(guid);
-            } else if line.trim_start().starts_with("0x") {
-                let switch = table
-                    .ok_or_else(|| wrong("expected a line with the GUID of a switch first"))?;
-                let (lid, port) = entry(line).ok_or_else(|| wrong("expected a LID and a port"))?;
-                if let Some(port) = port {
-                    routes.tables.entry(switch).or_default().insert(lid, port);
-                }
-                if let Some(guid) = destination(line) {
-                    routes.lids.entry(guid).or_insert(Lid(lid));
-                }
-            }
-        }
-        routes.not_empty(name)
+        Self::read_from(&mut text.as_bytes(), name)
+    }
+
+    fn read_from(text: &mut dyn BufRead, name: &str) -> Result<Self, RoutesError> {
+        read_tables(text, (TableFile::Routes, name), head, MOST)
     }
 
     /// Returns the inputs whose records have all tables of a time range: a sweep repeats them
@@ -124,21 +175,29 @@ impl Routes {
     /// Returns an error if there is no table. `name` is the name of the file or archive.
     pub fn not_empty(self, name: &str) -> Result<Self, RoutesError> {
         if self.tables.is_empty() {
-            let name = name.to_owned();
-            return Err(RoutesError::None { name });
+            let (file, name) = (TableFile::Routes, name.to_owned());
+            return Err(RoutesError::None { file, name });
         }
         Ok(self)
     }
 
     /// Returns the port through which a switch sends to a LID.
     pub fn port(&self, switch: Guid, lid: Lid) -> Option<PortNum> {
-        self.tables.get(&switch)?.get(&lid.0).copied()
+        port_of(self.table(switch)?, lid)
+    }
+
+    /// Returns the table of a switch: the port of each LID, in the form that [`port_of`] reads.
+    pub fn table(&self, switch: Guid) -> Option<&[u8]> {
+        self.tables.get(&switch).map(Vec::as_slice)
     }
 
     /// Returns the LIDs in the table of a switch, each with its port.
     pub fn entries(&self, switch: Guid) -> impl Iterator<Item = (Lid, PortNum)> {
-        let table = self.tables.get(&switch).into_iter().flatten();
-        table.map(|(lid, port)| (Lid(*lid), *port))
+        let table = self.table(switch).unwrap_or_default();
+        (0..=u16::MAX)
+            .map(Lid)
+            .take(table.len())
+            .filter_map(|lid| Some((lid, port_of(table, lid)?)))
     }
 
     /// Returns the LID of a port, if the file has it.
@@ -174,18 +233,130 @@ impl Fold for Routes {
         }
         let table = self.tables.entry(record.guid).or_default();
         // An entry above LinearFDBTop is not valid any more.
-        drop(table.split_off(&top.saturating_add(1)));
-        for (lid, port) in (first..=top.min(MAX_LID as u16)).zip(ports) {
-            match *port {
-                u8::MAX => table.remove(&lid),
-                port => table.insert(lid, PortNum(port)),
-            };
-        }
+        let len = usize::from(top.min(Lid::MAX_UNICAST.0)) + 1;
+        table.resize(len, NO_ROUTE);
+        let block = table.iter_mut().skip(usize::from(first));
+        block.zip(ports).for_each(|(entry, port)| *entry = *port);
     }
 
     fn merge(&mut self, other: Self) {
         self.tables.extend(other.tables);
         self.lids.extend(other.lids);
+    }
+}
+
+/// Returns the port of a LID in a table of [`Routes::table`], or `None` without a route.
+pub fn port_of(table: &[u8], lid: Lid) -> Option<PortNum> {
+    let port = table.get(usize::from(lid.0));
+    port.filter(|port| **port != NO_ROUTE)
+        .map(|port| PortNum(*port))
+}
+
+/// Opens a file with tables, or standard input for `-`, and passes it and its name to `read`.
+pub(crate) fn open<T>(
+    path: &Path,
+    file: TableFile,
+    read: impl FnOnce(&mut dyn BufRead, &str) -> Result<T, RoutesError>,
+) -> Result<T, RoutesError> {
+    let name = path::display_name(path);
+    let opened: io::Result<Box<dyn Read>> = if path::is_stdin(path) {
+        Ok(Box::new(io::stdin().lock()))
+    } else {
+        File::open(path).map(|file| Box::new(file) as _)
+    };
+    match opened {
+        Ok(text) => read(&mut BufReader::with_capacity(1 << 20, text), &name),
+        Err(source) => Err(RoutesError::Read { file, name, source }),
+    }
+}
+
+/// Passes each line of a text and its number, from 1, to `each`. `most` is the max number of octets.
+pub(crate) fn each_line(
+    text: &mut dyn BufRead,
+    (file, name): (TableFile, &str),
+    most: u64,
+    mut each: impl FnMut(usize, &[u8]) -> Result<(), RoutesError>,
+) -> Result<(), RoutesError> {
+    let name = || name.to_owned();
+    let (mut text, mut line) = (text.take(most), Vec::new());
+    for number in 1.. {
+        match limits::read_line(&mut text, &mut line) {
+            Ok(true) => each(number, &line)?,
+            Ok(false) => break,
+            Err(source) => {
+                return Err(RoutesError::Read {
+                    file,
+                    name: name(),
+                    source,
+                });
+            }
+        }
+    }
+    if text.limit() == 0 {
+        Err(RoutesError::TooLarge { file, name: name() })
+    } else {
+        Ok(())
+    }
+}
+
+/// Reads tables with one number for each LID. `head` returns the GUID in the heading of a table:
+/// `Some(None)` for a heading without a GUID, `None` for any other line.
+pub(crate) fn read_tables(
+    text: &mut dyn BufRead,
+    (file, name): (TableFile, &str),
+    head: impl Fn(&str) -> Option<Option<Guid>>,
+    most: (u64, usize),
+) -> Result<Routes, RoutesError> {
+    let mut routes = Routes::default();
+    // The table that is being read, and its GUID.
+    let mut table: Option<(Guid, Vec<u8>)> = None;
+    // The destinations of the first table are those of all tables.
+    let mut is_known = vec![false; usize::from(u16::MAX) + 1];
+    let mut octets = 0;
+    each_line(text, (file, name), most.0, |number, line| {
+        let wrong = |what| RoutesError::Line {
+            file,
+            name: name.to_owned(),
+            line: number,
+            what,
+            found: String::from_utf8_lossy(line).into_owned(),
+        };
+        if line.trim_ascii_start().starts_with(b"0x") {
+            let (_, table) = table
+                .as_mut()
+                .ok_or_else(|| wrong("expected a line with a GUID first"))?;
+            let (lid, value) = entry(line).ok_or_else(|| wrong("expected a LID and a number"))?;
+            let (place, before) = (usize::from(lid), table.len());
+            if let Some(PortNum(value)) = value {
+                if before <= place {
+                    table.resize(place + 1, NO_ROUTE);
+                    octets += table.len() - before;
+                }
+                table[place] = value;
+            }
+            if !is_known[place]
+                && let Some(guid) = destination(line)
+            {
+                is_known[place] = true;
+                routes.lids.entry(guid).or_insert(Lid(lid));
+            }
+        } else if let Some(guid) = head(&String::from_utf8_lossy(line)) {
+            let guid = guid.ok_or_else(|| wrong("expected a GUID"))?;
+            routes.tables.extend(table.take());
+            table = Some((guid, routes.tables.remove(&guid).unwrap_or_default()));
+        }
+        if octets > most.1 {
+            let name = name.to_owned();
+            return Err(RoutesError::TooLarge { file, name });
+        }
+        Ok(())
+    })?;
+    routes.tables.extend(table);
+    if routes.tables.is_empty() {
+        let name = name.to_owned();
+        Err(RoutesError::None { file, name })
+    } else {
+        Ok(routes)
     }
 }
 
@@ -211,22 +382,26 @@ fn head(line: &str) -> Option<Option<Guid>> {
 }
 
 /// Returns the LID and the port of a table line. The port is `None` if the LID is unreachable.
-fn entry(line: &str) -> Option<(u16, Option<PortNum>)> {
-    let mut words = line.split([' ', ':', '\t']).filter(|word| !word.is_empty());
+fn entry(line: &[u8]) -> Option<(u16, Option<PortNum>)> {
+    let mut words = line
+        .split(|byte| b" :\t".contains(byte))
+        .filter(|word| !word.is_empty())
+        .map(|word| str::from_utf8(word).unwrap_or_default());
     let lid = u16::from_str_radix(words.next()?.strip_prefix("0x")?, 16)
         .ok()
-        .filter(|lid| usize::from(*lid) <= MAX_LID && *lid > 0)?;
+        .filter(|lid| Lid(*lid).is_unicast())?;
     let port = words.next()?;
     if port.eq_ignore_ascii_case("unreachable") {
         return Some((lid, None));
     }
     let port: u8 = port.parse().ok()?;
-    Some((lid, (port < u8::MAX).then_some(PortNum(port))))
+    Some((lid, (port < NO_ROUTE).then_some(PortNum(port))))
 }
 
 /// Returns the port GUID of the destination, as `dump_fts` writes it.
-fn destination(line: &str) -> Option<Guid> {
-    let (_, rest) = line.split_once("portguid ")?;
+fn destination(line: &[u8]) -> Option<Guid> {
+    let text = String::from_utf8_lossy(line);
+    let (_, rest) = text.split_once("portguid ")?;
     rest.split([':', ' ', ')']).next()?.parse().ok()
 }
 
@@ -314,13 +489,34 @@ mod tests {
     }
 
     #[test]
+    fn tables_beyond_the_limit_are_refused() {
+        let text = "ucast_routes: Switch 0x0000000000000001\n0x03ff : 001 : 00 : yes\n\
+                    ucast_routes: Switch 0x0000000000000002\n0x03ff : 001 : 00 : yes\n";
+        let read = |octets, tables| {
+            let file = (TableFile::Routes, "f");
+            read_tables(&mut text.as_bytes(), file, head, (octets, tables))
+        };
+        let octets = text.len() as u64 + 1;
+        assert!(read(octets, 2048).is_ok());
+        let too_large = |read| matches!(read, Err(RoutesError::TooLarge { .. }));
+        assert!(too_large(read(octets, 2047)));
+        assert!(too_large(read(octets - 1, 2048)));
+        let mut endless = BufReader::new(io::repeat(0));
+        let file = (TableFile::Routes, "f");
+        assert!(too_large(read_tables(
+            &mut endless,
+            file,
+            head,
+            (1 << 22, 1)
+        )));
+    }
+
+    #[test]
     fn malformed_table_is_reported_with_its_line() {
-        assert_eq!(
+        assert!(matches!(
             Routes::parse("nothing\n", "f"),
-            Err(RoutesError::None {
-                name: "f".to_owned()
-            })
-        );
+            Err(RoutesError::None { .. })
+        ));
         for text in [
             "x\n0x0001 : 007\n",
             "Unicast lids [0x0-0x5] of switch Lid 4 guid x:\n",

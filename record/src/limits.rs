@@ -21,6 +21,10 @@ pub const NET_FILE: u64 = 256 << 20;
 /// about 600,000 lines.
 pub const NET_FILE_LINES: usize = 1_000_000;
 
+/// Largest file with forwarding tables, or with the service level of each pair of hosts, in octets.
+/// It is read line by line. The tables of 1,500 switches and 38,000 LIDs have about 5 GB.
+pub const ROUTES: u64 = 16 << 30;
+
 /// Largest file with one line per host, in octets: node name map, samplers file, lid file of LDMS.
 pub const HOST_FILE: u64 = 16 << 20;
 

@@ -5,7 +5,7 @@
 //! number of the block.
 
 use ibnet_record::attributes::Field;
-use ibnet_record::types::PortNum;
+use ibnet_record::types::{Lid, PortNum};
 
 use super::pma::{Bits, Data};
 
@@ -24,7 +24,7 @@ pub const BLOCK_LIDS: u16 = 64;
 pub type Block = [u8; BLOCK_LIDS as usize];
 
 /// Largest unicast LID (IBA vol. 1, 4.1.3).
-pub const MAX_LID: u16 = 0xbfff;
+pub const MAX_LID: u16 = Lid::MAX_UNICAST.0;
 
 /// Max number of blocks of the linear forwarding table.
 pub const MAX_BLOCKS: usize = (MAX_LID / BLOCK_LIDS + 1) as usize;

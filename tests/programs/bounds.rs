@@ -215,6 +215,7 @@ fn table_of_limits_names_existing_tests_and_the_constants() {
         ("certificate", limits::SECRET),
         ("output of Slurm", limits::SLURM),
         ("records: line", limits::LINE as u64),
+        ("forwarding tables", limits::ROUTES),
     ] {
         assert!(
             limit(input).starts_with(&format!("{} MiB", octets >> 20)),

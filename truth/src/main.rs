@@ -7,14 +7,15 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use clap::Parser;
 use ibnet_truth::records::SECOND;
-use ibnet_truth::scenario::{Conditions, Scenario, run, write_jobs};
+use ibnet_truth::scenario::{Conditions, Scenario, run, write_jobs, write_routes};
 use rayon::prelude::*;
 
 /// Makes recordings of congestion whose roots are known.
 ///
 /// For each scenario and seed, it writes NAME-SEED.jsonl with the records, NAME-SEED.truth.jsonl
 /// with the truth about each second, and NAME-SEED.jobs.csv with the hosts of the jobs. Recordings
-/// with different seeds have different times, so that they can be read together.
+/// with different seeds have different times, so that they can be read together. routes.txt has the
+/// forwarding tables, by which switches send without --adaptive.
 #[derive(Parser)]
 struct Arguments {
     /// Scenarios: quiet, incast, roots-2, roots-4, roots-16, spine, slow-host, stuck-host, moving,
@@ -63,6 +64,9 @@ fn main() -> Result<()> {
                 .map(move |seed| (name, *scenario, *seed))
         })
         .collect();
+    let mut routes = BufWriter::new(File::create(arguments.output.join("routes.txt"))?);
+    write_routes(&mut routes)?;
+    routes.flush()?;
     runs.into_par_iter().try_for_each(|(name, scenario, seed)| {
         let path = |end: &str| arguments.output.join(format!("{name}-{seed}.{end}"));
         let create = |end: &str| {

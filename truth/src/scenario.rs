@@ -3,8 +3,9 @@
 use std::io::{self, Write};
 
 use fastrand::Rng;
+use ibnet_record::types::NodeKind;
 
-use crate::fabric::{Fabric, FatTree, Host};
+use crate::fabric::{Fabric, FatTree, Host, Way};
 use crate::labels::{Observer, SlotTruth};
 use crate::network::{PACKET, Queueing, Settings};
 use crate::records::{SECOND, Sampler, start, time_of};
@@ -202,6 +203,35 @@ pub struct Conditions {
     pub slot: u64,
     /// Share of the readings that are lost.
     pub loss: f64,
+}
+
+/// Writes the static forwarding tables of the fabric, in the form of `dump_fts`.
+///
+/// # Errors
+/// Returns the errors of the output.
+pub fn write_routes(output: &mut impl Write) -> io::Result<()> {
+    let fabric = Fabric::fat_tree(FABRIC);
+    let nodes = fabric.nodes.iter().enumerate();
+    for (index, switch) in nodes.filter(|(_, node)| node.kind == NodeKind::Switch) {
+        let (lid, guid, name) = (index + 1, switch.guid, &switch.name);
+        writeln!(
+            output,
+            "Unicast lids of switch Lid {lid} guid {guid} ({name}):"
+        )?;
+        for (host, node) in (0..).zip(&fabric.hosts) {
+            let port = match fabric.way(index, host) {
+                Way::Down(port) => port,
+                Way::Up(ports, position) => ports[position],
+            };
+            let guid = fabric.nodes[*node].guid;
+            let (lid, port) = (node + 1, port + 1);
+            writeln!(
+                output,
+                "{lid:#06x} {port:03} : (Channel Adapter portguid {guid}: '')"
+            )?;
+        }
+    }
+    Ok(())
 }
 
 /// Runs a scenario. Writes the records, and returns the truth about each second.

@@ -18,7 +18,7 @@ use crate::trees::{Limits, RootCause, Trees};
 /// The roots so far.
 #[derive(Clone, Debug)]
 pub struct Roots {
-    limits: Limits,
+    limits: Limits<'static>,
     hosts: Option<Hosts>,
     jobs: Vec<JobRun>,
     by_root: BTreeMap<(PortKey, RootCause), Root>,
@@ -90,7 +90,7 @@ impl Row for RootRow {
 impl Roots {
     /// Creates an empty state. With `hosts`, only roots for which one of these hosts waited, or
     /// that belong to one of them, are evaluated. `jobs` are the jobs whose waiting is added up.
-    pub const fn new(limits: Limits, hosts: Option<Hosts>, jobs: Vec<JobRun>) -> Self {
+    pub const fn new(limits: Limits<'static>, hosts: Option<Hosts>, jobs: Vec<JobRun>) -> Self {
         Self {
             limits,
             hosts,

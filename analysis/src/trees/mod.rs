@@ -21,6 +21,7 @@ use self::search::{Explained, PortLoad, Root, Snapshot, Waiting};
 use crate::devices::Devices;
 use crate::hosts::Hosts;
 use crate::ports::{PortKey, PortName, PortSummary, with_equal_bins};
+use crate::routing::Onward;
 
 mod monet;
 mod regions;
@@ -32,20 +33,24 @@ mod ways;
 pub use regions::{RegionJob, RegionRow};
 pub use rows::{TreeRow, VictimRow};
 
-/// Limits that define congestion.
+/// Limits that define congestion, and what is known about the paths of packets.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Limits {
+pub struct Limits<'a> {
     /// A port counts as waiting if it is blocked for more than this share of an interval, 0 to 1.
     pub waits: f64,
     /// A port counts as full if it uses more than this share of the data rate of its link, 0 to 1.
     pub full: f64,
+    /// Which ports follow each other on paths. A port waits only for ports that follow it. `None`
+    /// if the routes are unknown or adaptive: then each port of the next switch can follow.
+    pub routes: Option<&'a Onward>,
 }
 
-impl Default for Limits {
+impl Default for Limits<'_> {
     fn default() -> Self {
         Self {
             waits: 0.1,
             full: 0.75,
+            routes: None,
         }
     }
 }
@@ -171,7 +176,11 @@ struct PortLabel {
 impl Trees {
     /// Finds all trees. The search runs for each interval, so the input must have been read in
     /// several intervals. `devices` shows which devices did not answer.
-    pub fn find(ports: &BTreeMap<PortKey, PortSummary>, devices: &Devices, limits: Limits) -> Self {
+    pub fn find(
+        ports: &BTreeMap<PortKey, PortSummary>,
+        devices: &Devices,
+        limits: Limits<'_>,
+    ) -> Self {
         Self::find_each(ports, devices, limits, |_| {})
     }
 
@@ -179,7 +188,7 @@ impl Trees {
     pub fn find_each(
         ports: &BTreeMap<PortKey, PortSummary>,
         devices: &Devices,
-        limits: Limits,
+        limits: Limits<'_>,
         each: impl FnMut(Wait),
     ) -> Self {
         let mut found = Self::new(None);
@@ -205,7 +214,7 @@ impl Trees {
     fn search(
         ports: &BTreeMap<PortKey, PortSummary>,
         devices: &Devices,
-        limits: Limits,
+        limits: Limits<'_>,
         into: &mut [&mut Self],
         mut each: impl FnMut(Wait),
     ) {
@@ -264,7 +273,7 @@ impl Trees {
     }
 
     /// Adds the trees of an interval.
-    fn add(&mut self, snapshot: &Snapshot, each: &mut impl FnMut(Wait)) {
+    fn add(&mut self, snapshot: &Snapshot<'_>, each: &mut impl FnMut(Wait)) {
         let from = snapshot.number.saturating_mul(self.interval_ns);
         if from < self.until_ns {
             return;
@@ -351,8 +360,8 @@ fn for_each_snapshot(
     ports: &BTreeMap<PortKey, PortSummary>,
     interval_ns: u64,
     devices: &Devices,
-    limits: Limits,
-    mut each: impl FnMut(&Snapshot),
+    limits: Limits<'_>,
+    mut each: impl FnMut(&Snapshot<'_>),
 ) {
     let numbers: BTreeSet<u64> = ports
         .values()

@@ -118,7 +118,7 @@ impl Trees {
     pub fn find_regions(
         ports: &BTreeMap<PortKey, PortSummary>,
         devices: &Devices,
-        limits: Limits,
+        limits: Limits<'_>,
     ) -> Self {
         let mut regions = Self::no_regions();
         Self::search(ports, devices, limits, &mut [&mut regions], |_| {});
@@ -135,7 +135,7 @@ impl Trees {
     pub fn find_and_continue(
         ports: &BTreeMap<PortKey, PortSummary>,
         devices: &Devices,
-        limits: Limits,
+        limits: Limits<'_>,
         regions: &mut [&mut Self],
     ) -> Self {
         let mut found = Self::new(None);

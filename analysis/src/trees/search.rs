@@ -38,10 +38,10 @@ pub(super) const LONGEST_PATH: usize = 8;
 
 /// The loads of all ports in one interval, and the roots in it.
 #[derive(Debug)]
-pub(super) struct Snapshot {
+pub(super) struct Snapshot<'a> {
     /// Number of the interval.
     pub(super) number: u64,
-    limits: Limits,
+    limits: Limits<'a>,
     loads: BTreeMap<PortKey, PortLoad>,
     /// The ports that can pass congestion on, by the device at the other end of their links. The
     /// waiting ports are some of them.
@@ -81,7 +81,7 @@ pub(super) struct PortLoad {
     pub(super) seconds: f64,
 }
 
-impl Snapshot {
+impl<'a> Snapshot<'a> {
     /// Finds the roots that an interval shows by itself: ports for which others wait, ports that
     /// wait for a host, and ports that wait for a device that does not answer. A port without
     /// records can also be a root, because it sent what its peer received.
@@ -91,7 +91,7 @@ impl Snapshot {
         (number, interval_ns): (u64, u64),
         ports: &BTreeMap<PortKey, PortSummary>,
         devices: &Devices,
-        limits: Limits,
+        limits: Limits<'a>,
     ) -> Self {
         let mut loads: BTreeMap<PortKey, PortLoad> = ports
             .iter()
@@ -165,10 +165,10 @@ impl Snapshot {
     /// Returns how surely others wait for a port because more packets come than it can send.
     fn full(&self, key: &PortKey, load: &PortLoad) -> Option<Confidence> {
         let mut held = self.held.get(&key.0).into_iter().flatten();
-        if !self.is_full(load) || !held.any(|held| self.loads[held].can_wait_for(*key)) {
+        if !self.is_full(load) || !held.any(|held| self.can_wait_for(*held, *key)) {
             return None;
         }
-        let further = self.onward(load).map(|(_, load)| load.used);
+        let further = self.onward(*key).map(|(_, load)| load.used);
         let further = further.fold(0.0, f64::max);
         let is_last = further <= load.used + MORE;
         if is_last && load.blocked <= HARDLY_BLOCKED {
@@ -183,7 +183,7 @@ impl Snapshot {
         let mut ends: BTreeMap<PortKey, f64> = BTreeMap::new();
         let mut passed = Vec::new();
         for key in self.open() {
-            let path = self.busiest_path(&self.loads[&key]);
+            let path = self.busiest_path(key);
             // An end that waits itself is not the root.
             if let Some(end) = path.last().filter(|end| !self.waits(&self.loads[end])) {
                 *ends.entry(*end).or_default() += self.loads[&key].blocked;
@@ -201,15 +201,16 @@ impl Snapshot {
 
     /// Returns the busiest port of the switch at the other end of a waiting port's link, the
     /// busiest one after that, and so on, for as long as they use their links alike.
-    fn busiest_path(&self, waiting: &PortLoad) -> Vec<PortKey> {
+    fn busiest_path(&self, waiting: PortKey) -> Vec<PortKey> {
         let mut path: Vec<PortKey> = Vec::new();
-        let mut at = waiting;
+        let waiting = (waiting, &self.loads[&waiting]);
+        let (mut last, mut at) = waiting;
         while path.len() < LONGEST_PATH {
-            let onward = self.onward(at);
+            let onward = self.onward(last);
             let busiest = onward.max_by(|(_, a), (_, b)| a.active().total_cmp(&b.active()));
             let Some((key, next)) = busiest else { break };
             let goes_on = if path.is_empty() {
-                next.covers(waiting)
+                next.covers(waiting.1)
             } else {
                 // A port that was not blocked at all has no congestion after it.
                 at.blocked > 0.0 && next.used >= at.used - LESS
@@ -218,7 +219,7 @@ impl Snapshot {
                 break;
             }
             path.push(*key);
-            at = next;
+            (last, at) = (*key, next);
         }
         path
     }
@@ -289,7 +290,7 @@ impl Snapshot {
 
     /// Returns the number of ports with records through which the packets of a port can go on.
     pub(super) fn ports_beyond(&self, key: PortKey) -> usize {
-        let onward = self.onward(&self.loads[&key]);
+        let onward = self.onward(key);
         onward.filter(|(_, load)| load.is_recorded).count()
     }
 
@@ -315,12 +316,18 @@ impl Snapshot {
     }
 
     /// Returns the ports through which the packets of a port can leave the switch at its end.
-    fn onward<'a>(
-        &'a self,
-        load: &'a PortLoad,
-    ) -> impl Iterator<Item = (&'a PortKey, &'a PortLoad)> {
-        let of_device = self.of_device(load.peer.0);
-        of_device.filter(|(key, _)| load.can_wait_for(**key))
+    fn onward(&self, port: PortKey) -> impl Iterator<Item = (&PortKey, &PortLoad)> {
+        let of_device = self.of_device(self.loads[&port].peer.0);
+        of_device.filter(move |(key, _)| self.can_wait_for(port, **key))
+    }
+
+    /// Returns whether packets of a port can leave the device at its end through another one. A
+    /// host forwards no packets, and none leaves a switch through the port at which it arrived.
+    fn can_wait_for(&self, port: PortKey, next: PortKey) -> bool {
+        let load = &self.loads[&port];
+        let routes = self.limits.routes;
+        let is_on_path = || routes.is_none_or(|routes| routes.follows(port, next.1));
+        !load.leads_to_host && load.peer != next && is_on_path()
     }
 
     /// Finds the ports that wait for a root. A port for which none waits is no root, unless it
@@ -332,7 +339,9 @@ impl Snapshot {
         while let Some((next, depth)) = queue.pop_front() {
             for key in self.held.get(&next.0).into_iter().flatten() {
                 let held = &self.loads[key];
-                if held.can_wait_for(next) && self.loads[&next].covers(held) && reached.insert(*key)
+                if self.can_wait_for(*key, next)
+                    && self.loads[&next].covers(held)
+                    && reached.insert(*key)
                 {
                     found.push(Waiting {
                         port: *key,
@@ -367,12 +376,6 @@ impl PortLoad {
     /// Returns the share of the time in which the port sent or was blocked.
     fn active(&self) -> f64 {
         self.used + self.blocked
-    }
-
-    /// Returns whether packets of this port can leave the device at its end through this one. A
-    /// host forwards no packets, and none leaves a switch through the port at which it arrived.
-    fn can_wait_for(&self, next: PortKey) -> bool {
-        !self.leads_to_host && self.peer != next
     }
 
     /// Returns whether the port had packets for as long as another one that waited for it.

@@ -855,3 +855,59 @@ fn root_that_the_routes_overload_has_other_ways() {
         .collect();
     assert_eq!(ways, [("leaf port 3".to_owned(), Some(1), Some(0.1))]);
 }
+
+#[test]
+fn port_waits_only_for_ports_on_its_paths_if_the_routes_are_known() {
+    const LEAF2: u64 = 5;
+    const OTHER: u64 = 0x103;
+    let idle = (0.0, 0.0);
+    let leads = |from: (u64, u8, &'static str), to: (u64, u8, &'static str), load| {
+        link(1, from, to, load, idle)
+    };
+    let lines = [
+        leads((0x101, 1, "n1"), (LEAF, 1, "leaf"), idle),
+        leads((LEAF, 3, "leaf"), (3, 1, "spine3"), idle),
+        leads((LEAF, 4, "leaf"), (4, 1, "spine4"), idle),
+        leads((3, 2, "spine3"), (LEAF2, 3, "leaf2"), (0.5, 0.5)),
+        leads((4, 2, "spine4"), (LEAF2, 4, "leaf2"), (0.5, 0.5)),
+        leads((LEAF2, 1, "leaf2"), (SERVER, 1, "oss1"), (0.98, 0.0)),
+        leads((LEAF2, 2, "leaf2"), (OTHER, 1, "n3"), (0.3, 0.0)),
+    ]
+    .concat();
+    let (ports, devices) = fold((Ports::with_bins(64), Devices::default()), &lines);
+    let ports = ports.finish();
+    // The paths to the server lead over spine 3, and those to the other host over spine 4.
+    let table = |switch: u64, to_server: u8, to_other: u8| {
+        format!(
+            "Unicast lids of switch Lid 1 guid {} (s):\n0x0009 {to_server} : (portguid {}: '')\n\
+             0x0008 {to_other} : (portguid {}: '')\n0x0007 1 : (portguid {}: '')\n",
+            Guid(switch),
+            Guid(SERVER),
+            Guid(OTHER),
+            Guid(0x101)
+        )
+    };
+    let tables = [
+        table(LEAF, 3, 4),
+        table(3, 2, 255),
+        table(4, 255, 2),
+        table(LEAF2, 1, 2),
+    ];
+    let routes = Routes::parse(&tables.concat(), "routes").expect("routes");
+    let onward = Onward::of_records(&ports, &routes);
+    let waiting = |routes| {
+        let limits = Limits {
+            routes,
+            ..Limits::default()
+        };
+        let found = Trees::find(&ports, &devices, limits);
+        let root = (Guid(LEAF2), PortNum(1));
+        let tree = found.trees.into_iter().find(|tree| tree.root == root);
+        let branches = tree.expect("a tree").branches.into_keys();
+        branches
+            .map(|(guid, port)| (guid.0, port.0))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(waiting(None), [(3, 2), (4, 2)]);
+    assert_eq!(waiting(Some(&onward)), [(3, 2)]);
+}

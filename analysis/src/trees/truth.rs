@@ -174,7 +174,7 @@ pub fn compare(
     truth: &[Truth],
     ports: &BTreeMap<PortKey, PortSummary>,
     devices: &Devices,
-    limits: Limits,
+    limits: Limits<'_>,
     runs: &[JobRun],
 ) -> Result<Vec<ScoreRow>, AnalysisError> {
     let ports = with_equal_bins(ports);
@@ -235,7 +235,7 @@ type Found = (BTreeSet<PortKey>, Option<BTreeSet<PortKey>>);
 
 impl Second {
     /// Adds an interval that is this part of the second.
-    fn add(&mut self, snapshot: &Snapshot, part: f64) {
+    fn add(&mut self, snapshot: &Snapshot<'_>, part: f64) {
         let loads: BTreeMap<_, _> = snapshot.loads().collect();
         for (key, load) in &loads {
             let sum = self.loads.entry(*key).or_default();
@@ -275,7 +275,7 @@ impl Second {
     fn methods(
         &self,
         ports: &BTreeMap<PortKey, PortSummary>,
-        limits: Limits,
+        limits: Limits<'_>,
     ) -> [Found; METHODS.len()] {
         let is_host = |key| ports.get(&key).and_then(|port| port.kind) == Some(NodeKind::Hca);
         let link = |(key, load): (&PortKey, &Load)| {

@@ -130,6 +130,7 @@ pub(crate) async fn trees(
     let limits = Limits {
         waits: share("waits", Limits::default().waits)?,
         full: share("full", Limits::default().full)?,
+        routes: None,
     };
     let top = top(&params, USUAL_TREES)?;
     let evaluations = app.evaluations.clone();

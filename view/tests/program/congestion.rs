@@ -34,7 +34,7 @@ fn fabric() -> Fabric {
 
 /// Returns the records of each port and second, as a sampler that queries all ports at the same
 /// time writes them.
-fn lines(fabric: &Fabric, traffic: &Traffic) -> String {
+pub(crate) fn lines(fabric: &Fabric, traffic: &Traffic) -> String {
     const CAPACITY: f64 = 12.5e9;
     let sent = |id: DeviceId, port: PortNum, second: u64| {
         traffic.sent(id, port, Instant::ZERO + Duration::from_secs(second))

@@ -11,6 +11,7 @@ mod jobs;
 mod latency;
 mod pack;
 mod results;
+mod routing;
 
 use std::path::Path;
 use std::time::Duration;

@@ -10,6 +10,8 @@ use ibnet_analysis::devices::Devices;
 use ibnet_analysis::error::AnalysisError;
 use ibnet_analysis::input::Inputs;
 use ibnet_analysis::ports::Ports;
+use ibnet_analysis::routes::Routes;
+use ibnet_analysis::routing::Onward;
 use ibnet_analysis::trees::{Limits, Trees, truth};
 use ibnet_analysis::when::Zone;
 use ibnet_view::text;
@@ -17,8 +19,8 @@ use ibnet_view::text;
 use crate::Failure;
 use crate::common::{self, Recorded};
 use crate::format::{self, Format};
-use crate::job_runs;
 use crate::job_source::JobSource;
+use crate::routes_of::RoutesOf;
 
 /// List the regions of congestion: root, cause, time, waiting ports, and the jobs
 #[derive(Debug, clap::Args)]
@@ -34,10 +36,11 @@ pub(crate) struct Args {
     top: NonZeroUsize,
     #[command(flatten)]
     source: JobSource,
-    /// Forwarding tables: output of dump_fts, ibdiagnet2.fdbs, or lines (.jsonl) or an archive with
-    /// `routes` records, whose tables of that time are used. With them, each root says whether
-    /// other ports lead to the same host, and how much they were used
-    #[arg(long, value_name = "FILE|FOLDER|-", conflicts_with = "truth")]
+    /// Forwarding tables: output of dump_fts, ibdiagnet2.fdbs, the dumps of opensm, or lines (.jsonl)
+    /// or an archive with `routes` records, whose tables of that time are used. With them, a port
+    /// waits only for ports on the same paths, and each root says whether other ports lead to the
+    /// same host, and how much they were used. Not for adaptive routing
+    #[arg(long, value_name = "FILE|FOLDER|-")]
     routes: Option<PathBuf>,
     /// Length of the intervals of the search with --truth
     #[arg(long, value_enum, default_value_t, requires = "truth")]
@@ -91,30 +94,35 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let limits = Limits {
         waits: args.waits,
         full: args.full,
+        routes: None,
     };
+    let routes = args.routes.as_deref().map(RoutesOf::open).transpose()?;
+    let routes = routes.as_ref().map(|routes| routes.within(&inputs));
+    let routes = routes.transpose()?;
     if args.truth.is_empty() {
-        list(args, &inputs, limits)
+        list(args, &inputs, limits, routes.as_deref())
     } else {
-        compare(args, &inputs, limits)
+        compare(args, &inputs, limits, routes.as_deref())
     }
 }
 
 /// Lists the regions.
-fn list(args: &Args, inputs: &Inputs, limits: Limits) -> Result<(), Failure> {
+fn list(
+    args: &Args,
+    inputs: &Inputs,
+    limits: Limits<'_>,
+    routes: Option<&Routes>,
+) -> Result<(), Failure> {
     let jobs = args.source.of_file()?;
-    let routes = args
-        .routes
-        .as_deref()
-        .map(job_runs::RoutesOf::open)
-        .transpose()?;
     let empty = (Ports::with_bins(common::INTERVALS), Devices::default());
     let ((ports, devices), summary) = common::read(inputs, &empty)?;
     let ports = ports.finish();
-    let routes = routes
-        .as_ref()
-        .map(|routes| routes.within(inputs))
-        .transpose()?;
-    let routes = routes.as_deref().map(|routes| (routes, &ports));
+    let onward = routes.map(|routes| Onward::of_records(&ports, routes));
+    let limits = Limits {
+        routes: onward.as_ref(),
+        ..limits
+    };
+    let routes = routes.map(|routes| (routes, &ports));
     let mut regions = Trees::find_regions(&ports, &devices, limits).regions(&jobs, routes);
     let (top, output) = (args.top.get(), args.output.as_deref());
     match args.format {
@@ -130,7 +138,12 @@ fn list(args: &Args, inputs: &Inputs, limits: Limits) -> Result<(), Failure> {
 }
 
 /// Compares what is found with the truth.
-fn compare(args: &Args, inputs: &Inputs, limits: Limits) -> Result<(), Failure> {
+fn compare(
+    args: &Args,
+    inputs: &Inputs,
+    limits: Limits<'_>,
+    routes: Option<&Routes>,
+) -> Result<(), Failure> {
     let mut truth = Vec::new();
     for path in &args.truth {
         let name = path.display().to_string();
@@ -149,7 +162,13 @@ fn compare(args: &Args, inputs: &Inputs, limits: Limits) -> Result<(), Failure> 
     let bins = of_second * truth.len() + common::INTERVALS;
     let ports = Ports::with_bins(bins).with_bins_of(1_000_000_000 / of_second as u64);
     let ((ports, devices), summary) = common::read(inputs, &(ports, Devices::default()))?;
-    let rows = truth::compare(&truth, &ports.finish(), &devices, limits, &jobs)?;
+    let ports = ports.finish();
+    let onward = routes.map(|routes| Onward::of_records(&ports, routes));
+    let limits = Limits {
+        routes: onward.as_ref(),
+        ..limits
+    };
+    let rows = truth::compare(&truth, &ports, &devices, limits, &jobs)?;
     let output = args.output.as_deref();
     match args.format {
         Format::Text => {

@@ -44,7 +44,7 @@ pub(crate) struct Args {
 }
 
 /// Exit code of --check if something is wrong.
-const FOUND: u8 = 3;
+pub(crate) const FOUND: u8 = 3;
 
 const EXAMPLES: &str = "\
 Devices that do not answer come first. A device is not listed if it is connected through

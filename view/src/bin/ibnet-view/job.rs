@@ -27,6 +27,7 @@ use crate::host_metrics::{self, HostArgs};
 use crate::job_runs::{self, Evaluated};
 use crate::job_source::JobSource;
 use crate::marks::MarkArgs;
+use crate::routes_of::RoutesOf;
 use crate::selection;
 
 /// Report the traffic of a job and the time for which it was blocked
@@ -151,11 +152,7 @@ fn run_one(args: &Args) -> Result<(), Failure> {
     let zone = Zone::local();
     let inputs = args.recorded.inputs()?;
     common::refuse_input(&inputs, args.output.as_ref())?;
-    let routes = args
-        .routes
-        .as_deref()
-        .map(job_runs::RoutesOf::open)
-        .transpose()?;
+    let routes = args.routes.as_deref().map(RoutesOf::open).transpose()?;
     let marks = args.marks.read()?;
     let evaluate = |run, others: Option<&[JobRun]>| {
         let marks = marks.as_deref();

@@ -1,9 +1,5 @@
 //! Evaluates one run of a job: its traffic, the jobs on the same links, and what held it up.
 
-use std::borrow::Cow;
-use std::path::{Path, PathBuf};
-
-use ibnet::cli;
 use ibnet_analysis::devices::Devices;
 use ibnet_analysis::input::{Inputs, ReadSummary};
 use ibnet_analysis::job::Job;
@@ -13,12 +9,11 @@ use ibnet_analysis::job::row::JobRow;
 use ibnet_analysis::job::run::JobRun;
 use ibnet_analysis::job::sharing::{Matrix, Shares, Sharing, equal_bins};
 use ibnet_analysis::ports::Ports;
-use ibnet_analysis::routes::Routes;
 use ibnet_analysis::trees::{Limits, Trees};
-use ibnet_record::limits;
 
 use crate::Failure;
 use crate::common;
+use crate::routes_of::RoutesOf;
 use crate::selection;
 
 /// A run with its results.
@@ -32,39 +27,6 @@ pub(crate) struct Evaluated {
     /// `None` without routes.
     pub(crate) matrix: Option<Matrix>,
     pub(crate) summary: ReadSummary,
-}
-
-/// Forwarding tables of a file, or where to find those of a time.
-pub(crate) enum RoutesOf {
-    File(Routes),
-    /// Lines or an archive, with `routes` records.
-    Records(PathBuf),
-}
-
-impl RoutesOf {
-    pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
-        let name = cli::name_of(path);
-        if path.is_dir() || name.contains(".jsonl") {
-            return Ok(Self::Records(path.to_owned()));
-        }
-        let text = cli::read(path, limits::NET_FILE)?;
-        let routes = Routes::parse(&String::from_utf8_lossy(&text), &name)?;
-        Ok(Self::File(routes))
-    }
-
-    /// Returns the tables at the end of the time range.
-    pub(crate) fn within(&self, inputs: &Inputs) -> Result<Cow<'_, Routes>, Failure> {
-        let path = match self {
-            Self::File(routes) => return Ok(Cow::Borrowed(routes)),
-            Self::Records(path) => path,
-        };
-        let inputs = Routes::inputs(Inputs {
-            files: vec![path.clone()],
-            ..*inputs
-        });
-        let (routes, _) = common::read(&inputs, &Routes::default())?;
-        Ok(Cow::Owned(routes.not_empty(&cli::name_of(path))?))
-    }
 }
 
 /// Evaluates a run. `others` has the other jobs of that time, or `None` if they are unknown.

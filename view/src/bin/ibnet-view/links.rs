@@ -143,6 +143,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let limits = Limits {
         waits: args.waits,
         full: args.full,
+        ..Limits::default()
     };
     let report = if args.tree {
         let mut trees = Trees::find(&ports, &devices, limits);

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use ibnet::cli::{self, InputError, OutputError};
+use ibnet::topology::NetFileError;
 use ibnet_analysis::error::AnalysisError;
 use ibnet_analysis::errors::ThresholdError;
 use ibnet_analysis::host_metrics::HostMetricsError;
@@ -37,8 +38,11 @@ mod links;
 mod map;
 mod marks;
 mod pack;
+mod path;
 mod prevalence;
 mod replay;
+mod routes_of;
+mod routing;
 mod selection;
 mod sweeps;
 
@@ -64,8 +68,10 @@ enum Command {
     Links(links::Args),
     Map(map::Args),
     Pack(pack::Args),
+    Path(path::Args),
     Prevalence(prevalence::Args),
     Replay(replay::Args),
+    Routing(routing::Args),
     Sweeps(sweeps::Args),
 }
 
@@ -86,6 +92,8 @@ Examples:
   ibnet-view import 'store/ibnet/*' -o old.jsonl    old recordings of LDMS
   ibnet-view map lines/*.jsonl -o map.svg
   ibnet-view pack 'lines/*.jsonl*' -o archive       records as Parquet files
+  ibnet-view path node001 node042 lines/*.jsonl --routes routes.txt
+  ibnet-view routing --routes routes.txt --net net.p
   ibnet-view replay lines/*.jsonl.zst --speed 10 -o - | consumer
 
 FILES are the files of `ibnet-sweep -o FILE`, from any number of samplers, plain or
@@ -94,7 +102,7 @@ compressed by zstd, and the folders of `ibnet-view pack`. A pattern in quotes is
 has its own --help.
 
 Exit codes: 0 success; 1 wrong input; 2 wrong arguments; 3 `errors --check` or
-`health --check` found a fault.";
+`health --check` or `routing --check` found a fault.";
 
 /// Exit code for a malformed argument.
 const USAGE: u8 = 2;
@@ -123,6 +131,9 @@ enum Failure {
     #[error(transparent)]
     #[diagnostic(transparent)]
     Routes(#[from] RoutesError),
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Net(#[from] NetFileError),
     #[error(transparent)]
     #[diagnostic(transparent)]
     HostMetrics(#[from] HostMetricsError),
@@ -159,6 +170,20 @@ enum Failure {
     #[error("cannot estimate the traffic between hosts: there are too many pairs of hosts")]
     #[diagnostic(help("give a shorter time with --from and --to"))]
     TooManyPairs,
+    #[error("cannot find a path: no record has a device {}", Printable(name))]
+    #[diagnostic(help(
+        "give a host name, which is the first word of a node description, a whole node description in quotes, or a port GUID"
+    ))]
+    NoDevice { name: String },
+    #[error("cannot follow the path from {from} to {to}: {why}")]
+    #[diagnostic(help(
+        "give forwarding tables and records of the same time, and the files of all samplers; `ibnet-view routing` checks all tables"
+    ))]
+    NoPath {
+        from: String,
+        to: String,
+        why: String,
+    },
     #[error("cannot use --by group: no group was given")]
     #[diagnostic(help("give groups, such as `--group 'storage=oss*,mds*'`"))]
     NoGroup,
@@ -189,8 +214,12 @@ fn main() -> ExitCode {
         Command::Links(args) => links::run(args),
         Command::Map(args) => map::run(args),
         Command::Pack(args) => pack::run(args),
+        Command::Path(args) => path::run(args),
         Command::Prevalence(args) => prevalence::run(args),
         Command::Replay(args) => replay::run(args),
+        Command::Routing(args) => {
+            return routing::run(args).unwrap_or_else(|failure| failure.report());
+        }
         Command::Sweeps(args) => sweeps::run(args),
     };
     match done {
