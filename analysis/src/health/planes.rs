@@ -267,7 +267,7 @@ mod tests {
             for plane in 1..=4 {
                 // All planes carry data at full rate from second 58 on.
                 let seconds = set * (begin + plane - 58);
-                let bytes = (seconds as f64 * RATE / 4.0) as u64;
+                let bytes = (f64::from(seconds) * RATE / 4.0) as u64;
                 planes.add(
                     reading((begin + plane) as u64 * SECOND, plane as u64, bytes),
                     Some(RATE),
