@@ -281,7 +281,13 @@ const RULES: &[Rule] = &[
     // The simulated fabric of the configuration.
     rule(
         "config::simulated",
-        &["mad::transport::sim", "record::words", "time", "topology"],
+        &[
+            "mad::transport::sim",
+            "record::physical",
+            "record::words",
+            "time",
+            "topology",
+        ],
         &[],
     ),
     rule("cli", &["record::limits", "record::types"], &[]),

@@ -52,6 +52,7 @@ pub mod faults;
 mod forwarding;
 pub mod link_end;
 mod management;
+mod page_image;
 mod physical;
 mod planes;
 mod registers;

@@ -23,6 +23,7 @@ use std::time::Duration;
 
 use ibnet_record::types::{LinkRate, PortNum};
 
+use super::SimFabric;
 use crate::time::Instant;
 use crate::topology::DeviceId;
 
@@ -400,6 +401,17 @@ impl Physical {
             .or_insert_with(|| Receiver::new(cable));
         receiver.advance(cable, at);
         receiver
+    }
+}
+
+impl SimFabric {
+    /// Returns the cable of a port, or `None` if the device has no such port or the port has no cable.
+    pub(super) fn cable(&self, id: DeviceId, port: PortNum) -> Option<Cable> {
+        let device = self.fabric.device(id);
+        let found = device.port(port)?;
+        let peer = found.peer.as_ref()?;
+        let (here, there) = ((device.guid.0, port), (peer.guid.0, peer.port));
+        Some(Cable::new(self.options.seed, here, there, &found.rate))
     }
 }
 

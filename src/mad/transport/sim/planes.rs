@@ -11,7 +11,7 @@ use ibnet_record::registers::Page;
 use ibnet_record::types::PortNum;
 
 use super::agent::Counters;
-use super::registers::{PageImage, cable};
+use super::page_image::PageImage;
 use super::{Cable, SimFabric};
 use crate::mad::header::MadStatus;
 use crate::mad::vendor::register::Query;
@@ -95,7 +95,7 @@ impl Shares {
 impl SimFabric {
     fn shares(&self, id: DeviceId, port: PortNum) -> Option<Shares> {
         let changed = self.planes.get(&(id, port)).cloned();
-        changed.or_else(|| Some(Shares::new(&cable(self, id, port)?, self.options.planes)))
+        changed.or_else(|| Some(Shares::new(&self.cable(id, port)?, self.options.planes)))
     }
 
     /// Returns the share of the traffic that a plane of a port carries: 1 if it is as large as that

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use ibnet_record::registers::{Page, Register, Select, link_down};
+use ibnet_record::registers::{Page, Select, link_down};
 use ibnet_record::types::{NodeKind, PortNum};
 
+use super::page_image::PageImage;
 use super::physical::{BITS_OF_LOST_BLOCK, Cable, Receiver, UP_BEFORE};
 use super::{SimFabric, planes};
 use crate::mad::header::{Header, METHOD_GET, METHOD_GET_RESP, MadStatus};
@@ -118,7 +119,7 @@ fn image(
         let mut page = PageImage::new(query.page);
         return switch(fabric, id, &mut page, at).map(|()| page.image);
     }
-    let cable = cable(fabric, id, port).ok_or(MadStatus::INVALID_VALUE)?;
+    let cable = fabric.cable(id, port).ok_or(MadStatus::INVALID_VALUE)?;
     if matches!(
         query.page,
         Page::Planes | Page::PlaneCounters | Page::Operation
@@ -252,61 +253,7 @@ impl SimFabric {
     /// device of the port caused it.
     pub fn link_down_reason(&self, id: DeviceId, port: PortNum) -> Option<(u8, bool)> {
         let downs = self.downed.get(&(id, port))?;
-        Some(cable(self, id, port)?.down_reason(*downs))
-    }
-}
-
-/// Returns the cable of a port, or `None` if the device has no such port or the port has no cable.
-pub(super) fn cable(fabric: &SimFabric, id: DeviceId, port: PortNum) -> Option<Cable> {
-    let device = fabric.fabric.device(id);
-    let found = device.port(port)?;
-    let peer = found.peer.as_ref()?;
-    let (here, there) = ((device.guid.0, port), (peer.guid.0, peer.port));
-    Some(Cable::new(fabric.options.seed, here, there, &found.rate))
-}
-
-/// A page that is written by the names of its fields.
-pub(super) struct PageImage {
-    register: &'static Register,
-    image: Image,
-}
-
-impl PageImage {
-    fn new(page: Page) -> Self {
-        Self {
-            register: page.register(),
-            image: Image::default(),
-        }
-    }
-
-    pub(super) fn set(&mut self, name: &str, values: &[u64]) {
-        if let Some(field) = self.register.field(name) {
-            for (index, value) in (0..field.len).zip(values) {
-                self.image.set(field, index, *value);
-            }
-        }
-    }
-
-    fn set_text(&mut self, name: &str, text: &str) {
-        if let Some(field) = self.register.field(name) {
-            self.image.set_text(field, text);
-        }
-    }
-
-    /// Sets a bit error ratio: the coefficient and the magnitude with this prefix.
-    fn set_ber(&mut self, prefix: &str, ratio: f64) {
-        // Devices report a ratio of 0 as 15e-255.
-        let (coefficient, magnitude) = if ratio > 0.0 {
-            let magnitude = -ratio.log10().floor();
-            (
-                (ratio * 10.0_f64.powf(magnitude)).round().min(15.0) as u64,
-                magnitude as u64,
-            )
-        } else {
-            (15, 255)
-        };
-        self.set(&format!("{prefix}_coef"), &[coefficient]);
-        self.set(&format!("{prefix}_magnitude"), &[magnitude]);
+        Some(self.cable(id, port)?.down_reason(*downs))
     }
 }
 
