@@ -26,8 +26,8 @@ mod umad {
 
     /// Prefixes of the libibmad fields that the library compares with its own decoding.
     ///
-    /// They belong to the attributes of performance management, and to NodeInfo, PortInfo, SwitchInfo,
-    /// PathRecord, SMInfo and ExtendedPortInfo.
+    /// They belong to the attributes of performance management, and to NodeInfo, PortInfo,
+    /// SwitchInfo, PathRecord, SMInfo and ExtendedPortInfo.
     const FIELD_PREFIXES: [&str; 10] = [
         "IB_PC_",
         "IB_PESC_",

@@ -1,8 +1,8 @@
 //! The positions of all fields of registers, compared with the register database of mstflint.
 //!
 //! Debian's package `mstflint` has the database; `make test-all` installs it. It is read here and
-//! is not a part of this repository. `IBNET_REGISTER_DATABASE=SWITCH:HCA` compares with the two files
-//! of another edition, which must have the fields that Debian's lacks too.
+//! is not a part of this repository. `IBNET_REGISTER_DATABASE=SWITCH:HCA` compares with the two
+//! files of another edition, which must have the fields that Debian's lacks too.
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use std::collections::BTreeMap;

@@ -270,7 +270,8 @@ pub(crate) fn open<T>(
     }
 }
 
-/// Passes each line of a text and its number, from 1, to `each`. `most` is the max number of octets.
+/// Passes each line of a text and its number, from 1, to `each`. `most` is the max number of
+/// octets.
 pub(crate) fn each_line(
     text: &mut dyn BufRead,
     (file, name): (TableFile, &str),

@@ -1,5 +1,5 @@
-//! The fields of `start`, `sweep`, `histogram`, `event` and `routes` records. Each field is listed once, in
-//! the order of the line.
+//! The fields of `start`, `sweep`, `histogram`, `event` and `routes` records. Each field is listed
+//! once, in the order of the line.
 //!
 //! The writer, the strict reader and the tolerant reader use the same types. Only the type
 //! parameter `Text` differs: `&str` in the writer, [`String`] in [`strict`](super::strict), and

@@ -92,7 +92,8 @@ pub struct PhysicalHead<Text> {
     #[serde(default)]
     pub node: Text,
     /// Time since the previous record of this type and port, for `planes` of this plane, in
-    /// nanoseconds. Null in the first one, and in one that has only the reason why a link went down.
+    /// nanoseconds. Null in the first one, and in one that has only the reason why a link went
+    /// down.
     pub dt_ns: Option<u64>,
 }
 

@@ -36,8 +36,8 @@ pub const SWITCH_PORT_STATE_TABLE: u16 = 0x0034;
 pub struct Query {
     /// AttributeID.
     pub attribute: u16,
-    /// AttributeModifier: the number of the port for an attribute of a port, the number of the block
-    /// for a table, and 0 for any other attribute.
+    /// AttributeModifier: the number of the port for an attribute of a port, the number of the
+    /// block for a table, and 0 for any other attribute.
     pub modifier: u32,
 }
 

@@ -2,8 +2,8 @@
 //!
 //! The key of a transaction is its transaction identifier (TID). All MADs to agents share one
 //! timeout and one grace period; MADs to the subnet manager share two longer times, and so do those
-//! for the physical layer and for forwarding tables. Within each of these three kinds, timeouts therefore pass in the order of
-//! sending, so two queues per kind replace a timer heap.
+//! for the physical layer and for forwarding tables. Within each of these three kinds, timeouts
+//! therefore pass in the order of sending, so two queues per kind replace a timer heap.
 
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! The writer of the records of the physical layer: it turns the registers of a reading into values.
-//! It also has those values that are in the metrics.
+//! The writer of the records of the physical layer: it turns the registers of a reading into
+//! values. It also has those values that are in the metrics.
 
 use std::sync::Arc;
 
@@ -83,7 +83,8 @@ impl Newest {
 /// Devices report this magnitude if there were no errors.
 const NO_ERRORS: u64 = 255;
 
-/// Number of lanes of most links. A link without light on the lanes behind them does not have these.
+/// Number of lanes of most links. A link without light on the lanes behind them does not have
+/// these.
 const USUAL_LANES: usize = 4;
 
 /// Returns the values of a record that are in the metrics.

@@ -45,8 +45,8 @@ fn cables(fabric: &Fabric) -> BTreeMap<Port, Port> {
     cables.collect()
 }
 
-/// Runs a sweep with slots of a second, and returns its records. Before each slot, `change` gets the
-/// number of completed slots and the fabric.
+/// Runs a sweep with slots of a second, and returns its records. Before each slot, `change` gets
+/// the number of completed slots and the fabric.
 fn swept(
     sim: SimFabric,
     slots: u64,

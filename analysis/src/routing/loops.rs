@@ -1,5 +1,5 @@
-//! Credit loops: cycles of ports that wait for each other's buffers (Dally and Seitz, "Deadlock-free
-//! message routing in multiprocessor interconnection networks", 1987).
+//! Credit loops: cycles of ports that wait for each other's buffers (Dally and Seitz,
+//! "Deadlock-free message routing in multiprocessor interconnection networks", 1987).
 //!
 //! A packet that waits for a buffer at the end of its next link holds one at the end of its last
 //! link. So each pair of links that follow each other on the path of a packet is a dependency of
@@ -352,8 +352,8 @@ impl Dependencies {
         cycles
     }
 
-    /// Returns the strongly connected components with several nodes (Tarjan, "Depth-first search and
-    /// linear graph algorithms", 1972), with a stack instead of recursion.
+    /// Returns the strongly connected components with several nodes (Tarjan, "Depth-first search
+    /// and linear graph algorithms", 1972), with a stack instead of recursion.
     fn components(&self, net: &Net) -> Vec<BTreeSet<Node>> {
         const UNSEEN: u32 = u32::MAX;
         let place = |(channel, lane): Node| channel as usize * LEVELS + usize::from(lane);

@@ -2,7 +2,8 @@
 
 use std::fmt::{self, Display, Formatter};
 
-/// The number from which [`e2e_reason_opcode`](super::pddr::LINK_DOWN) is a reason of the other end.
+/// The number from which [`e2e_reason_opcode`](super::pddr::LINK_DOWN) is a reason of the other
+/// end.
 const REMOTE: u64 = 100;
 
 /// A reason for which a link goes down.

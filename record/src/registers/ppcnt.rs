@@ -286,8 +286,8 @@ pub static FEC_HISTOGRAM: Register = Register {
     fields: &[wide("hist", SET, Unit::Blocks).array(21).not_compared()],
 };
 
-/// Group 0x21: the 64-bit counters of IBA, of a plane or of the whole port. The names in records are
-/// those of `port` records.
+/// Group 0x21: the 64-bit counters of IBA, of a plane or of the whole port. The names in records
+/// are those of `port` records.
 pub static PLANE_COUNTERS: Register = Register {
     id: ID,
     name: NAME,

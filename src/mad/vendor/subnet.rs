@@ -30,7 +30,8 @@ pub struct ExtendedPortInfo {
     pub special_port_type: u8,
 }
 
-/// What ibnet reads of AdaptiveRoutingInfo of a switch. The layout is that of headers of other tools.
+/// What ibnet reads of AdaptiveRoutingInfo of a switch. The layout is that of headers of other
+/// tools.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct AdaptiveRouting {
     /// Whether the switch selects ports adaptively.

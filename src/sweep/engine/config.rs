@@ -103,9 +103,9 @@ impl Default for Config {
 
 impl Config {
     /// Returns the settings of a second sampler of its ports. It does not read the physical layer
-    /// and the forwarding tables, which need no second reading. It does not clear counters, and does not query those
-    /// that the first sampler clears: when they decrease between two of its readings, it cannot know
-    /// by how much they had grown.
+    /// and the forwarding tables, which need no second reading. It does not clear counters, and
+    /// does not query those that the first sampler clears: when they decrease between two of its
+    /// readings, it cannot know by how much they had grown.
     #[must_use]
     pub fn of_secondary(&self) -> Self {
         let is_kept = |group: Group| {

@@ -73,8 +73,8 @@ impl Engine {
         Some(index)
     }
 
-    /// Reads the state of a port's link soon: by PortInfo in the next slot, unless the next table of
-    /// its switch has it.
+    /// Reads the state of a port's link soon: by PortInfo in the next slot, unless the next table
+    /// of its switch has it.
     ///
     /// # Panics
     /// If there is no such port.

@@ -514,8 +514,8 @@ impl Engine {
             .or_else(|| self.next_physical_query(now, mad))
     }
 
-    /// Returns the next MAD, unless it is one for forwarding tables or the physical layer, which come
-    /// last.
+    /// Returns the next MAD, unless it is one for forwarding tables or the physical layer, which
+    /// come last.
     fn next_transmit(&mut self, now: Instant, mad: &mut Mad) -> Option<(Target, Tid)> {
         // After a stall of the process, the driver reads waiting replies before it calls
         // `handle_timeout`. `ask_until` may then have passed already, so it is checked here too.

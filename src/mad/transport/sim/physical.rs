@@ -405,7 +405,8 @@ impl Physical {
 }
 
 impl SimFabric {
-    /// Returns the cable of a port, or `None` if the device has no such port or the port has no cable.
+    /// Returns the cable of a port, or `None` if the device has no such port or the port has no
+    /// cable.
     pub(super) fn cable(&self, id: DeviceId, port: PortNum) -> Option<Cable> {
         let device = self.fabric.device(id);
         let found = device.port(port)?;

@@ -36,10 +36,10 @@ pub(crate) struct Args {
     top: NonZeroUsize,
     #[command(flatten)]
     source: JobSource,
-    /// Forwarding tables: output of dump_fts, ibdiagnet2.fdbs, the dumps of opensm, or lines (.jsonl)
-    /// or an archive with `routes` records, whose tables of that time are used. With them, a port
-    /// waits only for ports on the same paths, and each root says whether other ports lead to the
-    /// same host, and how much they were used. Not for adaptive routing
+    /// Forwarding tables: output of dump_fts, ibdiagnet2.fdbs, the dumps of opensm, or lines
+    /// (.jsonl) or an archive with `routes` records, whose tables of that time are used. With them,
+    /// a port waits only for ports on the same paths, and each root says whether other ports lead
+    /// to the same host, and how much they were used. Not for adaptive routing
     #[arg(long, value_name = "FILE|FOLDER|-")]
     routes: Option<PathBuf>,
     /// Length of the intervals of the search with --truth

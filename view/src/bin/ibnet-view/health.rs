@@ -34,8 +34,8 @@ pub(crate) struct Args {
     /// Format of the result; json and csv have a row for each end of a link, also of good ones
     #[arg(long, value_enum, default_value_t)]
     format: Format,
-    /// Write the result to a file instead of standard output. A name that ends in .svg or .png: draw
-    /// the bit errors over time, and FEC blocks by their wrong symbols, of the worst links
+    /// Write the result to a file instead of standard output. A name that ends in .svg or .png:
+    /// draw the bit errors over time, and FEC blocks by their wrong symbols, of the worst links
     #[arg(short, long, value_name = "FILE|-")]
     output: Option<PathBuf>,
 }

@@ -29,8 +29,8 @@ pub(crate) struct Args {
     receiver: String,
     #[command(flatten)]
     recorded: Recorded,
-    /// Forwarding tables: output of dump_fts, ibdiagnet2.fdbs, the dumps of opensm, or lines (.jsonl)
-    /// or an archive with `routes` records
+    /// Forwarding tables: output of dump_fts, ibdiagnet2.fdbs, the dumps of opensm, or lines
+    /// (.jsonl) or an archive with `routes` records
     #[arg(long, value_name = "FILE|FOLDER|-")]
     routes: PathBuf,
     /// Statistic of utilization and blocked time over the time range: mean, peak, or a percentile

@@ -24,8 +24,8 @@ use crate::routes_of::RoutesOf;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Forwarding tables: output of dump_fts, ibdiagnet2.fdbs, the dumps of opensm, or lines (.jsonl)
-    /// or an archive with `routes` records
+    /// Forwarding tables: output of dump_fts, ibdiagnet2.fdbs, the dumps of opensm, or lines
+    /// (.jsonl) or an archive with `routes` records
     #[arg(long, value_name = "FILE|FOLDER|-")]
     routes: PathBuf,
     /// Net file of the same time: output of `ibnet-gen discover` or ibnetdiscover
@@ -45,8 +45,8 @@ pub(crate) struct Args {
     /// Number of rows in each table of the text
     #[arg(long, value_name = "N", default_value = "10", value_parser = common::at_least_one)]
     top: NonZeroUsize,
-    /// Exit with code 3 if pairs are lost, a table is missing or has a port without a link, or there
-    /// is a credit loop
+    /// Exit with code 3 if pairs are lost, a table is missing or has a port without a link, or
+    /// there is a credit loop
     #[arg(long)]
     check: bool,
     /// Format of the result
