@@ -34,7 +34,7 @@ static const struct selection {
 } selections[] = {
 	{ 0x5008, { 0xffffffff, 0xffffffff }, { 0, 0xe0000000, 0 } },	/* PPCNT */
 	{ 0x5031, { 0xffffffff, 0xffffffff }, { 0, 0, 0 } },		/* PDDR */
-	{ 0x5014, { 0x00fff700, 0 }, { 0, 0, 0 } },			/* PRTL */
+	{ 0x5014, { 0x00ffff00, 0 }, { 0, 0, 0 } },			/* PRTL */
 	{ 0x5023, { 0x00fffff2, 0 }, { 0x0f00000c, 0, 0 } },		/* PPLM */
 	{ 0x504c, { 0x00ff0000, 0 }, { 0, 0, 0 } },			/* PPCR */
 	{ 0x5012, { 0x0fff0000, 0 }, { 0x80000000, 0xc0000000, 0 } },	/* PMAOS */
