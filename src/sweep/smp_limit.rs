@@ -23,8 +23,8 @@ pub const MAX_SMPS: usize = 96;
 /// rounding to the next tick.
 const KERNEL_LATENESS: Duration = Duration::from_millis(20);
 
-/// The SMPs that the kernel may still hold, in the order of sending. They stay here beyond the end
-/// of a slot.
+/// The SMPs that the kernel may still hold, in the order in which their timeouts end. They stay here
+/// beyond the end of a slot.
 #[derive(Debug)]
 pub struct SmpLimit {
     /// For each SMP: latest time at which its timeout ends in the kernel, and its TID.
@@ -41,7 +41,11 @@ impl Default for SmpLimit {
 impl SmpLimit {
     /// Records that an SMP is sent, for whose reply the kernel waits until `give_up`.
     pub fn sent(&mut self, tid: Tid, give_up: Instant) {
-        self.held.push_back((give_up + KERNEL_LATENESS, tid));
+        let until = give_up + KERNEL_LATENESS;
+        // Only a few SMPs have a longer timeout than the next one, so the place is near the end.
+        let before = self.held.iter().rposition(|(other, _)| *other <= until);
+        self.held
+            .insert(before.map_or(0, |place| place + 1), (until, tid));
     }
 
     /// Records that a MAD has ended in the kernel by a reply, a timeout or a failure. Ignores MADs
@@ -63,13 +67,10 @@ impl SmpLimit {
             self.held.pop_front();
         }
         if self.held.len() < MAX_SMPS {
-            return None;
+            None
+        } else {
+            self.held.front().map(|(until, _)| *until)
         }
-        // An SMP with a longer timeout may be before one that has ended.
-        self.held.retain(|(until, _)| *until > now);
-        let is_full = self.held.len() >= MAX_SMPS;
-        let next = self.held.iter().map(|(until, _)| *until).min();
-        next.filter(|_| is_full)
     }
 }
 
@@ -100,5 +101,17 @@ mod tests {
         assert_eq!(limit.free_at(start + 70 * MS), None);
         limit.clear();
         assert_eq!(limit.free_at(start), None);
+    }
+
+    #[test]
+    fn smp_with_a_longer_timeout_does_not_hold_the_place_of_others() {
+        let mut limit = SmpLimit::default();
+        let start = Instant::ZERO;
+        limit.sent(Tid(0), start + 500 * MS);
+        for tid in 1..MAX_SMPS as u32 {
+            limit.sent(Tid(tid), start + 50 * MS);
+        }
+        assert_eq!(limit.free_at(start), Some(start + 70 * MS));
+        assert_eq!(limit.free_at(start + 70 * MS), None);
     }
 }
