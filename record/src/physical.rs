@@ -130,6 +130,41 @@ pub enum Value {
     Text(String),
 }
 
+impl Value {
+    /// Returns a counter, a state or a setting.
+    pub const fn integer(&self) -> Option<u64> {
+        match self {
+            Self::Integer(value) => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// Returns a measured value. In JSON, one without a fraction looks like an integer.
+    pub const fn float(&self) -> Option<f64> {
+        match self {
+            Self::Float(value) => Some(*value),
+            Self::Integer(value) => Some(*value as f64),
+            _ => None,
+        }
+    }
+
+    /// Returns one value for each lane or bin.
+    pub fn integers(&self) -> Option<&[u64]> {
+        match self {
+            Self::Integers(values) => Some(values),
+            _ => None,
+        }
+    }
+
+    /// Returns a text.
+    pub fn text(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+}
+
 impl Values {
     /// Returns the value with this name.
     pub fn get(&self, name: &str) -> Option<&Value> {
@@ -139,10 +174,7 @@ impl Values {
 
     /// Returns an integer with this name.
     pub fn integer(&self, name: &str) -> Option<u64> {
-        match self.get(name) {
-            Some(Value::Integer(value)) => Some(*value),
-            _ => None,
-        }
+        self.get(name)?.integer()
     }
 }
 
@@ -170,14 +202,11 @@ pub struct Cable {
 impl Cable {
     /// Finds the names in a `module` record. Returns `None` if it has no serial number.
     pub fn of(values: &Values) -> Option<Self> {
-        let text = |name| match values.get(name)? {
-            Value::Text(text) if !text.is_empty() => Some(text.as_str().into()),
-            _ => None,
-        };
+        let text = |name| values.get(name)?.text().filter(|text| !text.is_empty());
         Some(Self {
-            serial: text("vendor_sn")?,
-            vendor: text("vendor_name").unwrap_or_default(),
-            part: text("vendor_pn").unwrap_or_default(),
+            serial: text("vendor_sn")?.into(),
+            vendor: text("vendor_name").unwrap_or_default().into(),
+            part: text("vendor_pn").unwrap_or_default().into(),
         })
     }
 }

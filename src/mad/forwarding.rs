@@ -23,11 +23,8 @@ pub const BLOCK_LIDS: u16 = 64;
 /// A block of the linear forwarding table: the port of each LID.
 pub type Block = [u8; BLOCK_LIDS as usize];
 
-/// Largest unicast LID (IBA vol. 1, 4.1.3).
-pub const MAX_LID: u16 = Lid::MAX_UNICAST.0;
-
 /// Max number of blocks of the linear forwarding table.
-pub const MAX_BLOCKS: usize = (MAX_LID / BLOCK_LIDS + 1) as usize;
+pub const MAX_BLOCKS: usize = (Lid::MAX_UNICAST.0 / BLOCK_LIDS + 1) as usize;
 
 /// Port number in the table for a LID to which the switch has no route.
 pub const NO_ROUTE: u8 = 255;
@@ -64,7 +61,7 @@ impl SwitchInfo {
 
     /// Returns the number of blocks that have a LID up to LinearFDBTop.
     pub fn blocks(&self) -> u16 {
-        self.linear_top.min(MAX_LID) / BLOCK_LIDS + 1
+        self.linear_top.min(Lid::MAX_UNICAST.0) / BLOCK_LIDS + 1
     }
 }
 

@@ -193,26 +193,16 @@ fn length(values: &ReadValues) -> Option<f64> {
 }
 
 fn integer(values: &ReadValues, name: &str) -> Option<u64> {
-    match values.get(name) {
-        Some(Value::Integer(value)) => Some(*value),
-        _ => None,
-    }
+    values.get(name)?.integer()
 }
 
-/// Returns a measured value. In JSON, one without a fraction looks like an integer.
 fn float(values: &ReadValues, name: &str) -> Option<f64> {
-    match values.get(name) {
-        Some(Value::Float(value)) => Some(*value),
-        Some(Value::Integer(value)) => Some(*value as f64),
-        _ => None,
-    }
+    values.get(name)?.float()
 }
 
 fn text(values: &ReadValues, name: &str) -> Box<str> {
-    match values.get(name) {
-        Some(Value::Text(text)) => text.trim().into(),
-        _ => Box::default(),
-    }
+    let text = values.get(name).and_then(Value::text);
+    text.unwrap_or_default().trim().into()
 }
 
 impl Inventory {

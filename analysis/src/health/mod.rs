@@ -226,10 +226,7 @@ impl EndRecords {
                 _ => [now.clone(), now.clone()],
             });
         }
-        let code = |name: &str| match values.get(name) {
-            Some(Value::Integer(value)) => Some(*value),
-            _ => None,
-        };
+        let code = |name: &str| values.get(name)?.integer();
         if let (Some(coefficient), Some(magnitude)) =
             (code("raw_ber_coef"), code("raw_ber_magnitude"))
         {

@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use ibnet_record::physical::{ReadValues, Value};
+use ibnet_record::physical::ReadValues;
 
 /// Min time over which planes are compared.
 pub const MIN_NS: u64 = 60_000_000_000;
@@ -40,10 +40,7 @@ pub struct PlaneReading {
 impl PlaneReading {
     /// Reads a `planes` record. `None` if it does not name its plane.
     pub fn of(ts: u64, values: &ReadValues) -> Option<Self> {
-        let number = |name: &str| match values.get(name) {
-            Some(Value::Integer(value)) => Some(*value),
-            _ => None,
-        };
+        let number = |name: &str| values.get(name)?.integer();
         let bytes = ["port_xmit_data_bytes", "port_rcv_data_bytes"].map(number);
         Some(Self {
             ts,

@@ -76,10 +76,7 @@ pub struct Window<'a> {
 impl Reading {
     /// Takes the counters of a `phy` record. Returns `None` if the record has none of them.
     pub fn of(ts: u64, values: &ReadValues) -> Option<Self> {
-        let integer = |name: &&str| match values.get(*name) {
-            Some(Value::Integer(value)) => Some(*value),
-            _ => None,
-        };
+        let integer = |name: &&str| values.get(*name)?.integer();
         let mut reading = Self {
             ts,
             since_clear_ms: ABSENT,
@@ -88,7 +85,7 @@ impl Reading {
         for (value, names) in reading.values.iter_mut().zip(FIELDS) {
             *value = names.iter().find_map(integer).unwrap_or(ABSENT);
         }
-        if let Some(Value::Integers(lanes)) = values.get("phy_raw_errors_lane") {
+        if let Some(lanes) = values.get("phy_raw_errors_lane").and_then(Value::integers) {
             let places = reading.values[Counter::Lane as usize..].iter_mut();
             places
                 .zip(lanes)
@@ -131,6 +128,13 @@ impl Reading {
     /// Returns whether this reading is older than an earlier one, by its counters.
     pub(super) fn is_older(&self, earlier: &Self) -> bool {
         self.pairs(earlier).any(|(now, before)| now < before)
+    }
+
+    /// Returns the differences to an earlier reading. `None` if the counters were reset in between,
+    /// or if this reading is older by its counters.
+    pub fn since<'a>(&'a self, earlier: &'a Self) -> Option<Window<'a>> {
+        let is_later = !self.is_reset(earlier) && !self.is_older(earlier);
+        is_later.then(|| Window::new(earlier, self))
     }
 
     /// Returns the counters of this reading and of an earlier one that both have.

@@ -117,7 +117,7 @@ impl Row for RoutingRow {
 }
 
 impl What {
-    /// Returns whether a row says that something is wrong.
+    /// Returns whether a row reports a fault.
     pub const fn is_fault(self) -> bool {
         matches!(
             self,

@@ -109,12 +109,6 @@ impl SlToVl {
         Ok(Self { tables })
     }
 
-    /// Sets the virtual lane of each service level for a pair of ports of a switch: that by which
-    /// a packet comes, and that by which it leaves.
-    pub fn set(&mut self, switch: Guid, from: PortNum, to: PortNum, lanes: [u8; LEVELS]) {
-        self.tables.insert((switch, from, to), lanes);
-    }
-
     /// Returns the virtual lanes of a pair of ports of a switch.
     pub(super) fn lanes(&self, switch: Guid, from: PortNum, to: PortNum) -> Option<&[u8; LEVELS]> {
         self.tables.get(&(switch, from, to))

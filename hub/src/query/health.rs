@@ -10,7 +10,7 @@ use ibnet_analysis::health::inventory::Module;
 use ibnet_analysis::health::reading::Counter;
 use ibnet_analysis::health::verdict::{Applied, End, Ratio, Verdict, WINDOW_NS};
 use ibnet_analysis::ports::{PortKey, PortName};
-use ibnet_record::physical::{PhysicalKind, Value};
+use ibnet_record::physical::PhysicalKind;
 use ibnet_record::registers::link_down::LinkDown;
 use serde::Serialize;
 
@@ -153,10 +153,7 @@ fn ratio(end: &End, counter: Counter) -> f64 {
 /// Returns why the link went down last, as text.
 fn link_down(subject: &Subject) -> Option<String> {
     let values = subject.named(PhysicalKind::Phy);
-    let down = LinkDown::of(|name| match values.get(name) {
-        Some(Value::Integer(value)) => Some(*value),
-        _ => None,
-    });
+    let down = LinkDown::of(|name| values.get(name)?.integer());
     down.filter(|down| down.reason > 0)
         .map(|down| down.to_string())
 }

@@ -15,7 +15,7 @@ use std::sync::{Arc, LazyLock};
 
 use ibnet_analysis::health::inventory::Module as Names;
 use ibnet_analysis::health::limits;
-use ibnet_analysis::health::reading::Reading as Counted;
+use ibnet_analysis::health::reading::{Counter, Reading as Counted, Window};
 use ibnet_analysis::health::verdict::End;
 use ibnet_analysis::record::Physical as Record;
 use ibnet_record::physical::{self, Column, MAX_PAGES, PhysicalKind, ReadValues, Value};
@@ -72,7 +72,8 @@ pub(crate) struct Subject {
     readings: Vec<Reading>,
     /// State of the verdict on this end of the link.
     pub(crate) end: End,
-    counters: Option<Counters>,
+    /// The last reading of bit errors.
+    counted: Option<Counted>,
     /// Bit errors.
     pub(crate) errors: Series<Errors>,
     /// The module.
@@ -98,14 +99,6 @@ pub(crate) struct PageValues {
     /// Time of the reading in nanoseconds since 1970.
     pub(crate) ts: u64,
     pub(crate) values: Vec<(&'static Column, Value)>,
-}
-
-/// The counters of the last reading of bit errors.
-#[derive(Clone, Copy, Debug)]
-struct Counters {
-    ts: u64,
-    since_clear_ms: u64,
-    errors: Errors,
 }
 
 /// Points of a series, oldest first.
@@ -160,13 +153,14 @@ impl Join for Errors {
 }
 
 impl Errors {
-    /// Returns the difference to earlier counters. `None` if one has decreased.
-    fn since(self, before: Self) -> Option<Self> {
+    /// Returns what was counted in a window. `None` if the device counts no bits.
+    fn of(window: &Window<'_>) -> Option<Self> {
+        let increase = |counter| window.increase(counter);
         Some(Self {
-            bits: self.bits.checked_sub(before.bits)?,
-            raw: self.raw.checked_sub(before.raw)?,
-            effective: self.effective.checked_sub(before.effective)?,
-            symbol: self.symbol.checked_sub(before.symbol)?,
+            bits: increase(Counter::Bits)?,
+            raw: increase(Counter::Corrected)?,
+            effective: increase(Counter::Effective).unwrap_or(0),
+            symbol: increase(Counter::Symbols).unwrap_or(0),
         })
     }
 }
@@ -319,23 +313,24 @@ impl Subject {
         let before_ns = reading.read_ns;
         let is_newest = reading.read_ns.iter().all(|read_ns| ts > *read_ns);
         reading.add(record, source);
-        if is_newest
-            && kind == PhysicalKind::Phy
-            && let Some(counted) = Counted::of(ts, &record.values)
-        {
-            self.end.add(counted);
-        }
         let is_newer = |page: Page| {
             let place = kind.pages().iter().position(|known| *known == page);
             place.is_some_and(|place| reading.read_ns[place] != before_ns[place])
         };
-        if is_newer(Page::Ber)
-            && let Some(now) = Counters::of(ts, &record.values)
+        if kind == PhysicalKind::Phy
+            && let Some(counted) = Counted::of(ts, &record.values)
         {
-            let before = self.counters.replace(now);
-            if let Some((before_ts, of)) = before.and_then(|before| now.since(before)) {
-                let (from_s, to_s) = (seconds(before_ts), seconds(ts));
-                self.errors.add(Point { from_s, to_s, of }, is_full);
+            if is_newer(Page::Ber) {
+                let before = self.counted.replace(counted.clone());
+                let window = before.as_ref().and_then(|before| counted.since(before));
+                if let Some(of) = window.as_ref().and_then(Errors::of) {
+                    let from_s = seconds(before.map_or(ts, |before| before.ts));
+                    let to_s = seconds(ts);
+                    self.errors.add(Point { from_s, to_s, of }, is_full);
+                }
+            }
+            if is_newest {
+                self.end.add(counted);
             }
         }
         if is_newer(Page::Module) {
@@ -447,55 +442,14 @@ impl Reading {
 /// Time since the counters were cleared.
 const SINCE_CLEAR: &str = "time_since_last_clear_ms";
 
-fn integer(values: &ReadValues, name: &str) -> Option<u64> {
-    match values.get(name) {
-        Some(Value::Integer(value)) => Some(*value),
-        _ => None,
-    }
-}
-
-impl Counters {
-    fn of(ts: u64, values: &ReadValues) -> Option<Self> {
-        let counter = |name| integer(values, name);
-        Some(Self {
-            ts,
-            since_clear_ms: counter(SINCE_CLEAR).unwrap_or(0),
-            errors: Errors {
-                bits: counter("phy_received_bits")?,
-                raw: counter("phy_corrected_bits")?,
-                effective: counter("phy_effective_errors").unwrap_or(0),
-                symbol: counter("phy_symbol_errors").unwrap_or(0),
-            },
-        })
-    }
-
-    /// Returns what was counted since an earlier reading, and its time. `None` if the counters were
-    /// cleared in between.
-    fn since(self, before: Self) -> Option<(u64, Errors)> {
-        let is_cleared = self.since_clear_ms < before.since_clear_ms;
-        let errors = self.errors.since(before.errors)?;
-        (!is_cleared).then_some((before.ts, errors))
-    }
-}
-
 impl Module {
     fn of(values: &ReadValues) -> Self {
-        let temperature_c = match values.get("temperature_c") {
-            Some(Value::Float(value)) => Some(*value as f32),
-            Some(Value::Integer(value)) => Some(*value as f32),
-            _ => None,
-        };
-        let rx_power_uw = match values.get("rx_power_uw") {
-            Some(Value::Integers(lanes)) => lanes
-                .iter()
-                .filter(|power| **power > 0)
-                .min()
-                .map(|power| *power as f32),
-            _ => None,
-        };
+        let temperature_c = values.get("temperature_c").and_then(Value::float);
+        let lanes = values.get("rx_power_uw").and_then(Value::integers);
+        let lit = lanes.into_iter().flatten().filter(|power| **power > 0);
         Self {
-            temperature_c,
-            rx_power_uw,
+            temperature_c: temperature_c.map(|celsius| celsius as f32),
+            rx_power_uw: lit.min().map(|power| *power as f32),
         }
     }
 }
