@@ -207,6 +207,9 @@ demo: demo-programs ## Plan and sweep a simulated fabric and draw its congestion
 	./target/demo/ibnet-view errors '$(DEMO)/*.jsonl'
 	@echo
 	./target/demo/ibnet-view links '$(DEMO)/*.jsonl' --tree --top 1
+	@echo
+	@./target/demo/ibnet-view health '$(DEMO)/*.jsonl' -o $(DEMO)/health.txt
+	@head -n 9 $(DEMO)/health.txt
 	@./target/demo/ibnet-view heatmap '$(DEMO)/*.jsonl' --metric xmit_utilization,xmit_blocked --by switch -o $(DEMO)/heatmap.png
 	@./target/demo/ibnet-view map '$(DEMO)/*.jsonl' -o $(DEMO)/map.svg
 	@./target/demo/ibnet-view job '$(DEMO)/*.jsonl' --nodes 'node[00001-00008,00025-00032]' -o $(DEMO)/job.svg > $(DEMO)/job.txt
@@ -216,6 +219,7 @@ demo: demo-programs ## Plan and sweep a simulated fabric and draw its congestion
 	@echo "pictures  $(DEMO)/heatmap.png  utilization and blocked share of every switch over time"
 	@echo "          $(DEMO)/map.svg      the congested links in the fabric (open it in a browser)"
 	@echo "          $(DEMO)/job.svg      the traffic of 16 hosts; numbers in job.txt"
+	@echo "          $(DEMO)/health.txt   cables whose lanes get worse, with serial numbers"
 	@echo "          $(DEMO)/latency.svg  how fast the devices answer; numbers in latency.txt"
 
 # The tests must leave no file in the checkout.

@@ -531,12 +531,12 @@ impl Judge<'_> {
         };
         let length = || {
             let planned = cable.length_m?;
-            let found = modules.iter().find_map(|module| module.lengths_m())?;
-            let is_right = |found: f64| (found - planned).abs() <= (planned * TOLERANCE).max(0.5);
-            (!found.into_iter().any(is_right)).then(|| {
+            let found = modules.iter().find_map(|module| module.length_m())?;
+            let is_right = (found - planned).abs() <= (planned * TOLERANCE).max(0.5);
+            (!is_right).then(|| {
                 (
                     Kind::WrongLength,
-                    [format!("{planned} m"), format!("{} m", found[0])],
+                    [format!("{planned} m"), format!("{found} m")],
                 )
             })
         };

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use ibnet_record::registers::pddr;
 use ibnet_record::types::{Guid, PortNum};
 use serde::Deserialize;
 
@@ -17,8 +18,10 @@ pub struct Module {
     pub vendor_pn: Option<String>,
     /// Serial number of the vendor. Both ends of a cable have the same one.
     pub vendor_sn: Option<String>,
-    /// Length in meters, or 0 if the cable can be separated from the module.
-    pub cable_length: Option<u32>,
+    /// Length, in the form of [`pddr::cable_length_m`].
+    pub cable_length: Option<u64>,
+    /// Kind of the module.
+    pub cable_identifier: Option<u64>,
 }
 
 #[derive(Deserialize)]
@@ -61,14 +64,8 @@ impl Modules {
 }
 
 impl Module {
-    /// Returns the possible lengths in meters. In a CMIS module, the two upper bits of the value
-    /// are a multiplier, and no field states which modules are of this kind.
-    pub(super) fn lengths_m(&self) -> Option<[f64; 2]> {
-        const MULTIPLIERS: [f64; 4] = [0.1, 1.0, 10.0, 100.0];
-        let value = self.cable_length.filter(|value| (1..256).contains(value))?;
-        Some([
-            f64::from(value),
-            f64::from(value & 63) * MULTIPLIERS[value as usize >> 6],
-        ])
+    /// Returns the length in meters, if it is known.
+    pub(super) fn length_m(&self) -> Option<f64> {
+        pddr::cable_length_m(self.cable_length?, self.cable_identifier)
     }
 }

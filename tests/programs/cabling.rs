@@ -303,12 +303,13 @@ fn parts_and_lengths_are_those_of_module_records() {
     planned.add(plan.as_bytes(), "plan").unwrap();
     let net = net_file::parse_all(&[("net.p".to_owned(), small(&[]).into_bytes())]).unwrap();
     let mut modules = Modules::default();
+    // 0x42 is 2 m in a module of OSFP, and 2 is 2 m in one of QSFP28.
     let record = |guid: u64, part: &str, length: u8| {
+        let identifier = if length > 0x3f { 8 } else { 0 };
         format!(
-            "{{\"type\":\"module\",\"guid\":\"0x{guid:016x}\",\"port\":1,\"vendor_pn\":\"{part}\",\"cable_length\":{length}}}\n"
+            "{{\"type\":\"module\",\"guid\":\"0x{guid:016x}\",\"port\":1,\"vendor_pn\":\"{part}\",\"cable_length\":{length},\"cable_identifier\":{identifier}}}\n"
         )
     };
-    // 0x42 is 2 m, if the upper bits are a multiplier.
     modules.add(
         [
             record(0x10_0041, "MCP4Y10 ", 0x42),

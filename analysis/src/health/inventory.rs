@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use ibnet_record::physical::{ReadValues, Value};
+use ibnet_record::registers::pddr::cable_length_m;
 use ibnet_record::types::{Guid, PortNum};
 use serde::Serialize;
 
@@ -142,7 +143,8 @@ impl Module {
             part: text(values, "vendor_pn"),
             revision: text(values, "vendor_rev"),
             serial: text(values, "vendor_sn"),
-            length_m: length(values),
+            length_m: integer(values, "cable_length")
+                .and_then(|length| cable_length_m(length, integer(values, "cable_identifier"))),
             celsius: float(values, "temperature_c"),
             cable_type: integer(values, "cable_type"),
             firmware: integer(values, "fw_version").filter(|version| *version > 0),
@@ -174,22 +176,6 @@ impl Switch {
             slow_fans: version("fan_under_limit").unwrap_or(0),
         }
     }
-}
-
-/// Returns the length of the cable. Modules with CMIS have a number and a power of ten.
-fn length(values: &ReadValues) -> Option<f64> {
-    /// From this identifier on, modules have CMIS: QSFP-DD, QSFP with CMIS, OSFP.
-    const CMIS: u64 = 6;
-    let raw = integer(values, "cable_length").filter(|raw| *raw > 0)?;
-    if integer(values, "cable_identifier").is_none_or(|identifier| identifier < CMIS) {
-        return Some(raw as f64);
-    }
-    let (number, power) = ((raw & 0x3f) as f64, (raw >> 6) as i32 - 1);
-    Some(if power < 0 {
-        number / 10.0
-    } else {
-        number * 10.0_f64.powi(power)
-    })
 }
 
 fn integer(values: &ReadValues, name: &str) -> Option<u64> {
@@ -360,27 +346,5 @@ impl Fold for Inventory {
         self.places.extend(other.places);
         self.modules.extend(other.modules);
         self.switches.extend(other.switches);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const OSFP: u64 = 8;
-
-    fn metres(raw: u64, identifier: u64) -> Option<f64> {
-        let fields = [("cable_length", raw), ("cable_identifier", identifier)];
-        let fields = fields.map(|(name, value)| (name.to_owned(), Value::Integer(value)));
-        length(&fields.into())
-    }
-
-    #[test]
-    fn length_of_a_cmis_cable_has_a_power_of_ten() {
-        assert_eq!(metres(30, 0), Some(30.0));
-        assert_eq!(metres(5, OSFP), Some(0.5));
-        assert_eq!(metres(1 << 6 | 30, OSFP), Some(30.0));
-        assert_eq!(metres(2 << 6 | 15, OSFP), Some(150.0));
-        assert_eq!(metres(0, 0), None, "not known");
     }
 }

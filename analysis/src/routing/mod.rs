@@ -8,6 +8,7 @@
 //! | `walk` | the paths of all hosts to one destination, which form a tree |
 //! | `census` | paths of each link, lost pairs, entries with dead ports |
 //! | `bisection` | effective bisection bandwidth |
+//! | `recorded` | the tables of records |
 //! | `service_levels` | the virtual lane of a packet on each link |
 //! | `loops` | credit loops |
 //! | `rows` | the rows of the results |
@@ -21,6 +22,7 @@ mod census;
 mod loops;
 mod net;
 mod paths;
+mod recorded;
 mod rows;
 mod service_levels;
 #[cfg(test)]
@@ -32,5 +34,6 @@ pub use census::{Census, Lost};
 pub use loops::{Certainty, CreditLoop, Loops, Onward, credit_loops};
 pub use net::{Channel, ChannelIndex, DeviceIndex, End, Net, NetDevice, NetPort, Role};
 pub use paths::{Paths, Stop, Stopped};
+pub use recorded::Recorded;
 pub use rows::{CyclePort, PathRow, RoutingRow, What, path_rows, routing_rows};
 pub use service_levels::{PathSls, SlToVl};

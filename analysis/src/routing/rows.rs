@@ -35,6 +35,8 @@ pub enum What {
     Uplinks,
     /// A switch has fewer links to one switch above it than to another.
     UnequalLinks,
+    /// Switches whose adaptive routing has the same settings.
+    AdaptiveRouting,
     /// The effective bisection bandwidth.
     Bisection,
     /// A credit loop.
@@ -73,6 +75,11 @@ pub struct RoutingRow {
     /// The service level that all pairs must use for a possible credit loop. Null if it is another
     /// row, or if the virtual lanes are unknown.
     pub sl: Option<u8>,
+    /// Number of switches with the settings `adaptive_sls`. Null for others.
+    pub switches: Option<usize>,
+    /// The service levels that these switches route adaptively, one bit each, and 0 if adaptive
+    /// routing is off. Null for others.
+    pub adaptive_sls: Option<u16>,
     /// The sending ports of a credit loop. Each waits for the next one, and the last one for the
     /// first.
     pub cycle: Vec<CyclePort>,
@@ -109,6 +116,8 @@ impl Row for RoutingRow {
         "share",
         "error",
         "sl",
+        "switches",
+        "adaptive_sls",
         "cycle_guid",
         "cycle_port",
         "cycle_node",
@@ -144,6 +153,8 @@ impl What {
             share: None,
             error: None,
             sl: None,
+            switches: None,
+            adaptive_sls: None,
             cycle: Vec::new(),
         }
     }
@@ -153,6 +164,7 @@ impl What {
 pub fn routing_rows(
     paths: &Paths<'_>,
     census: &Census,
+    adaptive: &BTreeMap<u16, usize>,
     bisection: Option<Bisection>,
     loops: &Loops,
 ) -> Vec<RoutingRow> {
@@ -183,6 +195,11 @@ pub fn routing_rows(
             });
         }
     }
+    rows.extend(adaptive.iter().map(|(sls, switches)| RoutingRow {
+        switches: Some(*switches),
+        adaptive_sls: Some(*sls),
+        ..What::AdaptiveRouting.row(None)
+    }));
     if let Some(Bisection { share, error, .. }) = bisection {
         rows.push(RoutingRow {
             share: Some(share),

@@ -1,5 +1,5 @@
 //! The service level (SL) of each pair of hosts, and the virtual lane (VL) of each service level on
-//! each link: files of OpenSM.
+//! each link: files of OpenSM. The virtual lanes can also come from records.
 //!
 //! - `opensm-sl2vl.dump`: a heading `Switch 0x..., base LID 4, "name"`, and lines
 //!   `1   2   : 0  1  2 ...` with the port by which a packet comes, the port by which it leaves,
@@ -18,6 +18,10 @@ use crate::routes::{MOST, Routes, RoutesError, TableFile, each_line, open, port_
 
 /// Number of service levels, and of virtual lanes.
 pub(super) const LEVELS: usize = 16;
+
+/// Max number of pairs of ports whose lanes are read from records: those of 10,000 switches with 40
+/// ports.
+const MAX_PAIRS: usize = 1 << 24;
 
 /// The service level of each pair of a sender and a LID.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -107,6 +111,25 @@ impl SlToVl {
             return Err(RoutesError::None { file, name });
         }
         Ok(Self { tables })
+    }
+
+    /// Returns whether there is no table.
+    pub fn is_empty(&self) -> bool {
+        self.tables.is_empty()
+    }
+
+    /// Sets the lanes of a switch and of the ports by which a packet comes and leaves. Faulty lanes
+    /// and those of too many ports are left out.
+    pub(super) fn insert(&mut self, key: (Guid, PortNum, PortNum), lanes: [u8; LEVELS]) {
+        let is_valid = lanes.iter().all(|lane| usize::from(*lane) < LEVELS);
+        if is_valid && (self.tables.len() < MAX_PAIRS || self.tables.contains_key(&key)) {
+            self.tables.insert(key, lanes);
+        }
+    }
+
+    /// Adds newer lanes.
+    pub(super) fn merge(&mut self, newer: Self) {
+        self.tables.extend(newer.tables);
     }
 
     /// Returns the virtual lanes of a pair of ports of a switch.

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::*;
+use crate::input::Fold;
+use crate::record::Record;
 use crate::routes::Routes;
 use ibnet_record::types::{Guid, Lid, PortNum};
 
@@ -523,7 +525,7 @@ fn faults_of(built: &Built) -> Vec<Fault> {
     let routes = built.routes();
     let paths = Paths::new(&built.net, &routes);
     let loops = credit_loops(&paths, None, None);
-    let rows = routing_rows(&paths, &Census::of(&paths), None, &loops);
+    let rows = routing_rows(&paths, &Census::of(&paths), &BTreeMap::new(), None, &loops);
     rows.into_iter()
         .filter(|row| !matches!(row.what, What::Uplinks | What::UnequalLinks))
         .map(|row| {
@@ -609,4 +611,43 @@ fn paths_of_uplinks_are_counted() {
     let mut path = Vec::new();
     paths.trace(tree.host(0), tree.host(5), &mut path).unwrap();
     assert_eq!(path.len(), 4);
+}
+
+#[test]
+fn lanes_and_adaptive_routing_come_from_records() {
+    let record = |line: &str| -> Recorded {
+        let mut recorded = Recorded::default();
+        let line: crate::record::Routes<'_> = serde_json::from_str(line).unwrap();
+        recorded.add(&Record::Routes(line));
+        recorded
+    };
+    let mut all = Recorded::default();
+    for switch in 1..4 {
+        let line = format!(
+            r#"{{"type":"routes","ts":1,"guid":"{}","table":"linear","top":2,"first_lid":0,"ports":[255,1,2]}}"#,
+            Guid(switch)
+        );
+        all.merge(record(&line));
+    }
+    assert!(all.lanes.is_empty() && all.adaptive().is_empty());
+    let vls: Vec<u8> = (0..16).map(|sl| sl % 4).collect();
+    for (key, is_valid) in [("\"in_ports\":[0,2]", true), ("\"in_ports\":[3]", false)] {
+        let vls = if is_valid { vls.clone() } else { vec![16; 16] };
+        let line = format!(
+            r#"{{"type":"routes","ts":1,"guid":"{}","table":"sl_to_vl","port":1,{key},"vls":{vls:?}}}"#,
+            Guid(2)
+        );
+        all.merge(record(&line));
+    }
+    let lanes = |from| all.lanes.lanes(Guid(2), PortNum(from), PortNum(1));
+    assert_eq!(lanes(2).map(|lanes| &lanes[..]), Some(&vls[..]));
+    assert_eq!((lanes(1), lanes(3)), (None, None));
+    for (switch, enabled, sls) in [(1, 1, 5), (2, 0, 5), (3, 1, 5)] {
+        let line = format!(
+            r#"{{"type":"routes","ts":1,"guid":"{}","table":"round","top":2,"ar_enabled":{enabled},"ar_sl_mask":{sls}}}"#,
+            Guid(switch)
+        );
+        all.add(&Record::Routes(serde_json::from_str(&line).unwrap()));
+    }
+    assert_eq!(all.adaptive(), BTreeMap::from([(0, 1), (5, 2)]));
 }

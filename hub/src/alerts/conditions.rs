@@ -54,6 +54,9 @@ pub(crate) static HUB_BEHIND: Condition = condition("IbnetHubBehind", "warning",
 pub(crate) static SWITCH_DEAD: Condition = condition("InfinibandSwitchDead", "critical", 30);
 pub(crate) static HCA_DEAD: Condition = condition("InfinibandHcaDead", "warning", 120);
 pub(crate) static LINK_DOWN: Condition = condition("InfinibandLinkDown", "warning", 30);
+/// A link or a host that is down on purpose. Its alert stays pending, unless the settings have a hold
+/// time for it.
+pub(crate) static INTENDED_DOWN: Condition = condition("InfinibandIntendedDown", "info", u64::MAX);
 pub(crate) static LINK_DEGRADED: Condition = condition("InfinibandLinkDegraded", "warning", 60);
 pub(crate) static LINK_UNHEALTHY: Condition = condition("InfinibandLinkUnhealthy", "warning", 0);
 pub(crate) static CONGESTION_ROOT: Condition =
@@ -140,6 +143,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Condition> {
         &SWITCH_DEAD,
         &HCA_DEAD,
         &LINK_DOWN,
+        &INTENDED_DOWN,
         &LINK_DEGRADED,
         &LINK_UNHEALTHY,
         &CONGESTION_ROOT,
@@ -162,10 +166,11 @@ mod tests {
     const RUNBOOK: &str = include_str!("../../../docs/runbook.md");
 
     /// Conditions that only the hub has.
-    const OF_HUB: [&str; 4] = [
+    const OF_HUB: [&str; 5] = [
         "IbnetClockWrong",
         "IbnetHubBehind",
         "InfinibandCongestionRoot",
+        "InfinibandIntendedDown",
         "InfinibandLinkUnhealthy",
     ];
 

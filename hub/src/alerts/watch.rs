@@ -10,6 +10,7 @@ use ibnet_analysis::errors::{LinkFault, Thresholds};
 use ibnet_analysis::ports::{PortKey, PortName};
 use ibnet_analysis::trees::{Limits, RegionRow, RootCause, TreeRow, Trees};
 use ibnet_record::ERROR_COUNTERS;
+use ibnet_record::registers::link_down;
 use ibnet_record::types::{NodeKind, PortNum, Printable};
 
 use super::conditions::{self, Condition};
@@ -156,7 +157,7 @@ impl Watch {
         self.evaluated_ns = to;
         self.known = found.ports().keys().copied().collect();
         self.found = Vec::new();
-        self.find_faults(&found, to, settings);
+        self.find_faults(hub, &found, to, settings);
         let seconds = (to - from) as f64 / SECOND_NS as f64;
         let mut regions = Trees::clone(&hub.regions());
         let trees = found.follow(Limits::default(), &mut [&mut regions]);
@@ -224,7 +225,7 @@ impl Watch {
     }
 
     /// Finds dead devices, links that are down, and counters with more errors than their limit.
-    fn find_faults(&mut self, found: &Evaluated, to: u64, settings: &Settings) {
+    fn find_faults(&mut self, hub: &Hub, found: &Evaluated, to: u64, settings: &Settings) {
         let mut thresholds = Thresholds::default();
         // The limits below apply to the sum of an hour.
         let _ = thresholds.set("all=0");
@@ -242,7 +243,11 @@ impl Watch {
                 0 => String::new(),
                 number => format!(", nor do {number} devices behind it"),
             };
-            let summary = format!("{kind} {} does not answer{behind}", name(&device.port.node));
+            let mut summary = format!("{kind} {} does not answer{behind}", name(&device.port.node));
+            let reason = Some(condition)
+                .filter(|condition| **condition == conditions::HCA_DEAD)
+                .and_then(|_| down_reason(hub, found, (device.port.guid, device.port.port)));
+            let condition = explain(condition, reason, &mut summary);
             let mut finding = at_port(condition, &device.port, summary);
             finding.subject.port = None;
             self.found.push(finding);
@@ -256,13 +261,14 @@ impl Watch {
                     .summary
                     .peer_port()
                     .map(|peer| format!(" to {}", of_port(&peer)));
-                let summary = format!(
+                let mut summary = format!(
                     "The link of {}{} is down",
                     of_port(&own),
                     peer.unwrap_or_default()
                 );
-                self.found
-                    .push(at_port(&conditions::LINK_DOWN, &own, summary));
+                let reason = down_reason(hub, found, port.key);
+                let condition = explain(&conditions::LINK_DOWN, reason, &mut summary);
+                self.found.push(at_port(condition, &own, summary));
             }
             for (index, change) in port.changes() {
                 let counter = ERROR_COUNTERS[index];
@@ -397,6 +403,53 @@ impl Watch {
                 format!("dropped {lost} records in the last 5 minutes"),
             );
         }
+    }
+}
+
+/// Returns why a link is down, as a device at one of its ends stated it since it went down, and
+/// whether that was intended. An end that denies the intention comes first.
+fn down_reason(hub: &Hub, found: &Evaluated, key: PortKey) -> Option<(Option<bool>, String)> {
+    const REASON: &str = "link_down_reason";
+    let peer = found.ports().get(&key).and_then(|port| port.peer);
+    let state = hub.read();
+    let reason = |(guid, port): PortKey| {
+        let events = state.events(&Filter {
+            from: 0,
+            to: u64::MAX,
+            names: ["link_up", "link_down", REASON].map(str::to_owned).into(),
+            guid: Some(guid),
+            port: Some(port),
+            limit: 16,
+        });
+        let change = events.iter().find(|event| event.event != REASON)?;
+        let of_change = |event: &&EventRow| event.event == REASON && event.ts >= change.ts;
+        let reason = events.iter().find(of_change);
+        let detail = &reason.filter(|_| change.event == "link_down")?.detail;
+        Some((link_down::intended(detail), detail.clone()))
+    };
+    let reasons = [Some(key), peer].into_iter().flatten().filter_map(reason);
+    reasons.min_by_key(|(intended, _)| match intended {
+        Some(false) => 0,
+        Some(true) => 1,
+        None => 2,
+    })
+}
+
+/// Adds the reason to the summary of a finding. Returns its condition, which is another one if the
+/// reason is no fault.
+fn explain(
+    condition: &'static Condition,
+    reason: Option<(Option<bool>, String)>,
+    summary: &mut String,
+) -> &'static Condition {
+    let Some((intended, detail)) = reason else {
+        return condition;
+    };
+    *summary += &format!(": {}", Printable(&detail));
+    if intended == Some(true) {
+        &conditions::INTENDED_DOWN
+    } else {
+        condition
     }
 }
 

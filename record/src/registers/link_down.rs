@@ -187,6 +187,19 @@ pub fn named(number: u8) -> String {
     format!("{number} ({text})")
 }
 
+/// Text between the reason and whether it was intended.
+const INTENDED: &str = ", intended: ";
+
+/// Returns whether a link went down on purpose, from the detail of the event `link_down_reason`,
+/// which begins with a printed [`LinkDown`]. Returns `None` if the device does not report it.
+pub fn intended(detail: &str) -> Option<bool> {
+    match detail.split_once(INTENDED)?.1.split(',').next()? {
+        "yes" => Some(true),
+        "no" => Some(false),
+        _ => None,
+    }
+}
+
 impl Display for LinkDown {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let of = if self.is_remote {
@@ -201,7 +214,7 @@ impl Display for LinkDown {
         };
         write!(
             f,
-            "reason {}{of}, intended: {intended}, blamed: {}",
+            "reason {}{of}{INTENDED}{intended}, blamed: {}",
             named(self.reason),
             self.blame
         )?;
@@ -261,6 +274,17 @@ mod tests {
             "reason 255 (no public meaning), intended: no, blamed: unknown"
         );
         assert_eq!(of(&[("down_blame", 1)]), None);
+    }
+
+    #[test]
+    fn intention_is_read_from_the_text() {
+        for (intent, expected) in [(0, None), (1, Some(true)), (2, Some(false))] {
+            // Reasons 15 and 17 have a comma in their texts.
+            let detail = page(2, 17, 0, 1, intent) + ", serial number SN7";
+            assert_eq!(intended(&detail), expected, "{detail}");
+        }
+        assert_eq!(intended(&page(15, 0, 0, 1, 0)), Some(true));
+        assert_eq!(intended("a text of another version"), None);
     }
 
     #[test]

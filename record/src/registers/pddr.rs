@@ -84,11 +84,23 @@ pub static PHY: Register = Register {
     ],
 };
 
+/// Returns the length of a cable in meters, from `cable_length` and `cable_identifier`. `None` if the
+/// length is not known, or if the cable can be separated from the module. In modules with CMIS, bits
+/// 6 and 7 are a multiplier: 0.1, 1, 10 or 100 m.
+pub fn cable_length_m(length: u64, identifier: Option<u64>) -> Option<f64> {
+    /// From this identifier on, modules have CMIS: QSFP-DD, QSFP with CMIS, OSFP.
+    const CMIS: u64 = 6;
+    let length = u8::try_from(length).ok().filter(|length| *length > 0)?;
+    Some(match identifier {
+        Some(CMIS..) => f64::from(length & 0x3f) * 10_f64.powi(i32::from(length >> 6)) / 10.0,
+        _ => f64::from(length),
+    })
+}
+
 /// Page 3: the module in the cage. The firmware caches it, so the request does not disturb the
 /// module. The page ends within the first block of the register.
 ///
-/// - `cable_length` is in metres. For a CMIS module, bits 6 and 7 are a multiplier: 0.1, 1, 10 or
-///   100 m.
+/// - `cable_length` is in metres, in the form of [`cable_length_m`].
 /// - `tx_bias_lane` has to be multiplied by 2 to the power of `tx_bias_scaling_factor`.
 /// - The thresholds of power and bias current have no public unit.
 pub static MODULE: Register = Register {
@@ -307,3 +319,20 @@ pub static PARTNER: Register = Register {
         code("partner_id_lsb", PAGE + 0x10, 0, 24).not_compared(),
     ],
 };
+
+#[cfg(test)]
+mod tests {
+    use super::cable_length_m;
+
+    #[test]
+    fn length_of_a_cmis_cable_has_a_power_of_ten() {
+        const OSFP: Option<u64> = Some(8);
+        assert_eq!(cable_length_m(30, Some(0)), Some(30.0));
+        assert_eq!(cable_length_m(0x42, None), Some(66.0));
+        assert_eq!(cable_length_m(3, OSFP), Some(0.3));
+        assert_eq!(cable_length_m(1 << 6 | 30, OSFP), Some(30.0));
+        assert_eq!(cable_length_m(2 << 6 | 15, OSFP), Some(150.0));
+        assert_eq!(cable_length_m(3 << 6 | 2, OSFP), Some(200.0));
+        assert_eq!(cable_length_m(0, Some(0)), None, "not known");
+    }
+}

@@ -11,11 +11,11 @@ use ibnet_record::types::Printable;
 
 use super::{count, table};
 
-/// Max number of jobs in a cell.
+/// Max number of jobs of an end.
 const MAX_JOBS: usize = 4;
 
-/// Writes how many ends of links have each verdict, and one line for each rule that applies, the
-/// worst verdict first.
+/// Writes how many ends of links have each verdict, and each end with the rules that apply, the worst
+/// verdict first. The rules have lines of their own, so that the table fits a terminal.
 pub fn report(rows: &[HealthRow], zone: &Zone) -> String {
     let of = |verdict| rows.iter().filter(|row| row.verdict == verdict).count();
     let verdicts = [
@@ -43,59 +43,56 @@ pub fn report(rows: &[HealthRow], zone: &Zone) -> String {
             count(short, "end")
         );
     }
-    let bad = || rows.iter().filter(|row| row.verdict != Verdict::Good);
-    if bad().next().is_some() {
-        let mut table = table::new();
-        let has_jobs = bad().any(|row| !row.jobs.is_empty());
-        let columns = if has_jobs { 8 } else { 7 };
-        let header = [
-            "verdict",
-            "seen",
-            "port",
-            "to",
-            "since",
-            "why",
-            "serial number",
-            "jobs",
-        ];
-        table.set_header(&header[..columns]);
-        let lines = bad().flat_map(|row| lines(row, zone));
-        table.add_rows(lines.map(|line| line.into_iter().take(columns)));
-        let _ = writeln!(text, "\n{}", table::to_text(table, &[]));
+    let is_bad = |row: &&HealthRow| row.verdict != Verdict::Good;
+    let bad: Vec<_> = rows.iter().filter(is_bad).collect();
+    if bad.is_empty() {
+        return text;
+    }
+    let mut table = table::new();
+    table.set_header(["verdict", "port", "to", "since", "serial number"]);
+    table.add_rows(bad.iter().map(|row| {
+        [
+            row.verdict.as_str().to_owned(),
+            row.port.to_string(),
+            row.peer
+                .as_ref()
+                .map_or_else(String::new, ToString::to_string),
+            zone.format(row.since_ns, "%Y-%m-%d %H:%M"),
+            Printable(&row.serial).to_string(),
+        ]
+    }));
+    let ends = table::to_text(table, &[]);
+    let (header, ends) = ends.split_once('\n').unwrap_or_default();
+    let _ = writeln!(text, "\n{header}");
+    for (line, row) in ends.lines().zip(bad) {
+        let _ = writeln!(text, "{line}");
+        for why in reasons(row) {
+            let _ = writeln!(text, "         {why}");
+        }
     }
     text
 }
 
-/// Returns the lines of one end: one for each rule.
-fn lines(row: &HealthRow, zone: &Zone) -> Vec<[String; 8]> {
-    let head = [
-        row.verdict.as_str().to_owned(),
-        format!("{}/{} min", row.seen_minutes, row.window_minutes),
-        row.port.to_string(),
-        row.peer
-            .as_ref()
-            .map_or_else(String::new, ToString::to_string),
-        zone.format(row.since_ns, "%Y-%m-%d %H:%M"),
-    ];
-    let mut jobs: Vec<_> = row
-        .jobs
-        .iter()
-        .take(MAX_JOBS)
-        .map(|job| Printable(job).to_string())
-        .collect();
+/// Returns the lines below an end: the rules that apply, and the jobs.
+fn reasons(row: &HealthRow) -> Vec<String> {
+    let mut lines = row.why.clone();
+    if let Some(last) = lines.last_mut()
+        && row.seen_minutes < row.window_minutes
+    {
+        *last += &format!(
+            " ({} of {} minutes seen)",
+            row.seen_minutes, row.window_minutes
+        );
+    }
+    let jobs = row.jobs.iter().take(MAX_JOBS);
+    let mut jobs: Vec<_> = jobs.map(|job| Printable(job).to_string()).collect();
     if row.jobs.len() > MAX_JOBS {
         jobs.push(format!("and {} more", row.jobs.len() - MAX_JOBS));
     }
-    let tail = [Printable(&row.serial).to_string(), jobs.join(", ")];
-    let line = |(index, why): (usize, &String)| {
-        let ([verdict, seen, port, peer, since], [serial, jobs]) = if index == 0 {
-            (head.clone(), tail.clone())
-        } else {
-            Default::default()
-        };
-        [verdict, seen, port, peer, since, why.clone(), serial, jobs]
-    };
-    row.why.iter().enumerate().map(line).collect()
+    if !jobs.is_empty() {
+        lines.push(format!("jobs: {}", jobs.join(", ")));
+    }
+    lines
 }
 
 /// Writes what the rule of another program would do.

@@ -76,6 +76,10 @@ pub fn report(
         text += &table::to_text(table, &[2, 3]);
         text += &more(unequal.len(), top);
     }
+    let adaptive: Vec<_> = of(What::AdaptiveRouting).map(adaptive).collect();
+    if !adaptive.is_empty() {
+        text += &format!("\nadaptive routing: {}\n", adaptive.join(", "));
+    }
     if let Some(Bisection {
         share,
         error,
@@ -89,6 +93,21 @@ pub fn report(
         );
     }
     text + &credit_loops(rows, loops, top)
+}
+
+/// Describes the settings of adaptive routing of some switches.
+fn adaptive(row: &RoutingRow) -> String {
+    let sls = row.adaptive_sls.unwrap_or(0);
+    let switches = count(row.switches.unwrap_or(0), "switch");
+    let names: Vec<_> = (0..16)
+        .filter(|sl| sls >> sl & 1 != 0)
+        .map(|sl: u8| sl.to_string())
+        .collect();
+    match &*names {
+        [] => format!("off at {switches}"),
+        [sl] => format!("on at {switches} for SL {sl}"),
+        sls => format!("on at {switches} for SLs {}", sls.join(" ")),
+    }
 }
 
 fn faults(rows: &[RoutingRow], top: usize) -> String {

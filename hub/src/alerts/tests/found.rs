@@ -89,8 +89,16 @@ impl Fabric {
     }
 
     fn event(&self, event: &str, guid: u64, detail: &str) {
-        let line = json!({"type": "event", "ts": self.second * SECOND, "slot": self.second, "sampler": "s", "event": event,
+        self.event_of_port(event, (guid, 0), detail);
+    }
+
+    /// Adds an event about a port, or about a device, which has no port 0.
+    fn event_of_port(&self, event: &str, (guid, port): Key, detail: &str) {
+        let mut line = json!({"type": "event", "ts": self.second * SECOND, "slot": self.second, "sampler": "s", "event": event,
             "guid": Guid(guid).to_string(), "lid": guid, "detail": detail});
+        if port > 0 {
+            line["port"] = json!(port);
+        }
         state::add(&self.hub, self.second, &line.to_string());
     }
 }
@@ -177,6 +185,73 @@ fn link_that_is_down_or_slower_has_one_alert() {
         ["InfinibandLinkDegraded/0x0000000000000002/2"]
     );
     assert_eq!(fabric.run(40, healthy, json!({})), nothing());
+}
+
+#[test]
+fn link_that_is_down_on_purpose_is_listed_and_fires_no_alert() {
+    let mut fabric = Fabric::new(|raw| {
+        raw.hold = vec![
+            "InfinibandLinkDown=0s".to_owned(),
+            "InfinibandHcaDead=0s".to_owned(),
+        ];
+    });
+    let reason = |intended: &str| {
+        format!(
+            "reason 37 (the peer was reset) of the other end, intended: {intended}, blamed: this end"
+        )
+    };
+    let listed = |fabric: &Fabric| {
+        let alerts = fabric.hub.alerts();
+        let open = alerts.machine.alerts();
+        let open = open.filter(|alert| alert.state != Phase::Resolved);
+        open.map(|alert| format!("{}: {}", alert.id, alert.summary))
+            .collect::<Vec<_>>()
+    };
+    let down = [(1, 1), (2, 1)];
+    let link = || with(&down, json!({"status": "down"}));
+    assert_eq!(fabric.run(40, healthy, json!({})), nothing());
+    for port in down {
+        fabric.event_of_port("link_down", port, "");
+    }
+    fabric.event_of_port("link_down_reason", (2, 1), &reason("yes"));
+    assert_eq!(fabric.run(40, link(), json!({})), nothing());
+    let text = "The link of n1 port 1 to n2 port 1 is down: ";
+    assert_eq!(
+        listed(&fabric),
+        [format!(
+            "InfinibandIntendedDown/0x0000000000000001/1: {text}{}",
+            reason("yes")
+        )]
+    );
+    // One end denies it. The reason of an earlier time belongs to another fault.
+    let unintended = ["InfinibandLinkDown/0x0000000000000001/1"];
+    fabric.event_of_port("link_down_reason", (1, 1), &reason("no"));
+    assert_eq!(fabric.run(40, link(), json!({})), unintended);
+    for port in down {
+        fabric.event_of_port("link_down", port, "");
+    }
+    assert_eq!(fabric.run(40, link(), json!({})), unintended);
+    assert_eq!(
+        listed(&fabric),
+        ["InfinibandLinkDown/0x0000000000000001/1: The link of n1 port 1 to n2 port 1 is down"]
+    );
+    assert_eq!(fabric.run(120, healthy, json!({})), nothing());
+    // A host that restarts does not answer; the switch in front of it has the reason. If its link is
+    // up again, the host has another fault.
+    let dead = || with(&[(0x101, 1)], json!({"status": "unreachable"}));
+    fabric.event_of_port("link_down", (1, 2), "");
+    fabric.event_of_port("link_down_reason", (1, 2), &reason("yes"));
+    assert_eq!(fabric.run(40, dead(), json!({})), nothing());
+    let found = listed(&fabric);
+    assert!(
+        found[0].starts_with("InfinibandIntendedDown/0x0000000000000101: HCA n257"),
+        "{found:?}"
+    );
+    fabric.event_of_port("link_up", (1, 2), "");
+    assert_eq!(
+        fabric.run(40, dead(), json!({})),
+        ["InfinibandHcaDead/0x0000000000000101"]
+    );
 }
 
 #[test]

@@ -4,8 +4,9 @@ use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use ibnet::cli;
-use ibnet_analysis::input::Inputs;
+use ibnet_analysis::input::{Fold, Inputs};
 use ibnet_analysis::routes::Routes;
+use ibnet_analysis::routing::Recorded;
 
 use crate::Failure;
 use crate::common;
@@ -27,15 +28,34 @@ impl RoutesOf {
 
     /// Returns the tables at the end of the time range.
     pub(crate) fn within(&self, inputs: &Inputs) -> Result<Cow<'_, Routes>, Failure> {
-        let path = match self {
-            Self::File(routes) => return Ok(Cow::Borrowed(routes)),
-            Self::Records(path) => path,
-        };
-        let inputs = Routes::inputs(Inputs {
-            files: vec![path.clone()],
-            ..*inputs
-        });
-        let (routes, _) = common::read(&inputs, &Routes::default())?;
-        Ok(Cow::Owned(routes.not_empty(&cli::name_of(path))?))
+        match self {
+            Self::File(routes) => Ok(Cow::Borrowed(routes)),
+            Self::Records(path) => {
+                let routes = read(path, inputs, &Routes::default())?;
+                Ok(Cow::Owned(routes.not_empty(&cli::name_of(path))?))
+            }
+        }
     }
+
+    /// Returns the newest tables, and what else the records have about forwarding.
+    pub(crate) fn newest(self) -> Result<Recorded, Failure> {
+        match self {
+            Self::File(routes) => Ok(routes.into()),
+            Self::Records(path) => {
+                let recorded = read(&path, &Inputs::default(), &Recorded::default())?;
+                Ok(Recorded {
+                    routes: recorded.routes.not_empty(&cli::name_of(&path))?,
+                    ..recorded
+                })
+            }
+        }
+    }
+}
+
+fn read<F: Fold>(path: &Path, inputs: &Inputs, empty: &F) -> Result<F, Failure> {
+    let inputs = Routes::inputs(Inputs {
+        files: vec![path.to_owned()],
+        ..*inputs
+    });
+    Ok(common::read(&inputs, empty)?.0)
 }

@@ -6,7 +6,6 @@ use std::process::ExitCode;
 use std::time::SystemTime;
 
 use ibnet::topology::{Device, Fabric, net_file};
-use ibnet_analysis::input::Inputs;
 use ibnet_analysis::routing::{
     self, Census, End, Net, NetPort, PathSls, Paths, Role, SlToVl, bisection, credit_loops,
 };
@@ -31,8 +30,8 @@ pub(crate) struct Args {
     /// Net file of the same time: output of `ibnet-gen discover` or ibnetdiscover
     #[arg(long, value_name = "FILE")]
     net: PathBuf,
-    /// Virtual lane of each service level: opensm-sl2vl.dump of opensm. Without it, all packets use
-    /// one virtual lane
+    /// Virtual lane of each service level: opensm-sl2vl.dump of opensm. Without it and without
+    /// records that have them, all packets use one virtual lane
     #[arg(long, value_name = "FILE|-")]
     sl2vl: Option<PathBuf>,
     /// Service level of each pair of hosts: opensm-path-records.dump of opensm. Without it, credit
@@ -83,16 +82,17 @@ Examples:
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let fabric = net_file::read(&args.net)?.fabric;
-    let routes = RoutesOf::open(&args.routes)?;
-    let routes = routes.within(&Inputs::default())?;
-    let sl_to_vl = args.sl2vl.as_deref().map(SlToVl::read).transpose()?;
+    let recorded = RoutesOf::open(&args.routes)?.newest()?;
+    let lanes = args.sl2vl.as_deref().map(SlToVl::read).transpose()?;
+    let lanes = lanes.as_ref().unwrap_or(&recorded.lanes);
     let path_sls = args.path_sl.as_deref().map(PathSls::read).transpose()?;
     let net = net(&fabric);
-    let paths = Paths::new(&net, &routes);
+    let paths = Paths::new(&net, &recorded.routes);
     let census = Census::of(&paths);
     let bisection = bisection(&paths, args.seed);
-    let loops = credit_loops(&paths, path_sls.as_ref(), sl_to_vl.as_ref());
-    let rows = routing::routing_rows(&paths, &census, bisection, &loops);
+    let lanes = Some(lanes).filter(|lanes| !lanes.is_empty());
+    let loops = credit_loops(&paths, path_sls.as_ref(), lanes);
+    let rows = routing::routing_rows(&paths, &census, &recorded.adaptive(), bisection, &loops);
     let output = args.output.as_deref();
     match args.format {
         Format::Text => {
