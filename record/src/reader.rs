@@ -457,7 +457,9 @@ impl<'de> Visitor<'de> for Values {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
-        let (mut values, mut are_numbers) = (Vec::new(), true);
+        /// Service levels, and data VLs with VL 15. A list that grows is allocated several times.
+        const ELEMENTS: usize = 16;
+        let (mut values, mut are_numbers) = (Vec::with_capacity(ELEMENTS), true);
         while let Some(value) = seq.next_element()? {
             match value {
                 Value::One(value) => values.push(value),
