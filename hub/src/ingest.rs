@@ -11,6 +11,7 @@ use crate::fields;
 use crate::input::{Message, What};
 use crate::state::{Hub, Now};
 use crate::texts;
+use crate::thin;
 
 /// Time between two checks of what is due without a record.
 const TICK: Duration = Duration::from_millis(20);
@@ -150,7 +151,13 @@ fn add_lines(hub: &Hub, input: usize, lines: &[u8], live_ns: Option<u64>, clock:
             continue;
         }
         total += 1;
-        let parsed = Head::of(line).and_then(|head| {
+        let head = Head::of(line);
+        if let Ok(head) = &head
+            && thin::is_left_out(head, hub.every)
+        {
+            continue;
+        }
+        let parsed = head.and_then(|head| {
             head.kind
                 .map(|kind| Record::parse(line, kind).map(|record| (kind, record)))
                 .transpose()
@@ -161,7 +168,11 @@ fn add_lines(hub: &Hub, input: usize, lines: &[u8], live_ns: Option<u64>, clock:
                     unknown_fields += fields::unknown(line, kind);
                 }
                 texts::cut(&mut record);
-                records.push(record);
+                if hub.every == 1 || thin::thin(&mut record, hub.every) {
+                    records.push(record);
+                } else if let Record::Sweep(sweep) = &record {
+                    hub.write().samplers.add_lost(sweep);
+                }
             }
             // A newer sampler can have more record types.
             Ok(None) => unknown += 1,

@@ -156,6 +156,8 @@ pub struct Head {
     pub kind: Option<Type>,
     /// Time of the record, in nanoseconds since 1970 (UTC).
     pub ts: u64,
+    /// Number of the slot, if it follows the time. `None` in any other layout.
+    pub slot: Option<u64>,
 }
 
 impl Head {
@@ -177,6 +179,7 @@ impl Head {
         Ok(Self {
             kind: Type::named(&r#type),
             ts,
+            slot: None,
         })
     }
 
@@ -189,14 +192,21 @@ impl Head {
             .strip_prefix(br#"{"type":""#)
             .filter(|rest| rest.ends_with(b"}"))?;
         let (kind, rest) = rest.split_at(memchr::memchr(b'"', rest)?);
-        let rest = rest.strip_prefix(br#"","ts":"#)?;
-        let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
-        let ts = std::str::from_utf8(&rest[..digits]).ok()?.parse().ok()?;
-        matches!(rest.get(digits), Some(b',' | b'}')).then_some(Self {
+        let (ts, rest) = number(rest.strip_prefix(br#"","ts":"#)?)?;
+        let slot = rest.strip_prefix(br#","slot":"#).and_then(number);
+        Some(Self {
             kind: std::str::from_utf8(kind).ok().and_then(Type::named),
             ts,
+            slot: slot.map(|(slot, _)| slot),
         })
     }
+}
+
+/// Reads a number that is followed by another field or by the end, and returns the rest.
+fn number(text: &[u8]) -> Option<(u64, &[u8])> {
+    let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let number = std::str::from_utf8(&text[..digits]).ok()?.parse().ok()?;
+    matches!(text.get(digits), Some(b',' | b'}')).then_some((number, &text[digits..]))
 }
 
 /// First fields of a port record. They are sufficient to sort the records of all ports without
@@ -492,7 +502,7 @@ mod tests {
         let Record::Port(port) = Record::parse(line.as_bytes(), Type::Port).unwrap() else {
             panic!("a port")
         };
-        assert_eq!(head.ts, port.ts);
+        assert_eq!((head.ts, head.slot), (port.ts, Some(port.slot)));
         port
     }
 
@@ -572,7 +582,11 @@ mod tests {
         assert_eq!(port(&later.replace("switch", "gateway")).kind, None);
         assert_eq!(
             Head::of(br#"{"type":"weather","ts":1,"x":{}}"#).unwrap(),
-            Head { kind: None, ts: 1 }
+            Head {
+                kind: None,
+                ts: 1,
+                slot: None
+            }
         );
     }
 
