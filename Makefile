@@ -330,11 +330,13 @@ bench: deps ## Measure, and print the tables of docs/inside/performance.md
 	$(RUN) bench $(ALL) --bench codec --bench partition --bench scale --bench sinks --bench view --bench archive --bench ibsim
 
 # The page is bundled first: the program embeds this bundle, and the views are measured with it.
-measure-hub: deps-browser ## Measure ibnet-hub and its page, and print their table of docs/inside/performance.md
+# HUB_FLEET="--fast --seconds 120" plays fewer slots than 15 minutes, without waiting.
+measure-hub: deps-browser build ## Measure ibnet-hub and its page, and print the figures of docs/inside/performance.md
 	npm --prefix hub/page ci --no-audit --no-fund --ignore-scripts
 	npm --prefix hub/page run --silent build
 	$(BUILD_HUB)
 	cd hub/page && node dev/measure.mjs
+	./tests/fleet/hub.py $(HUB_FLEET)
 
 # Fuzzing without a sanitizer works with the stable toolchain.
 fuzz: ## Fuzz the parsers of replies, records, net files and name maps: one minute each

@@ -35,6 +35,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("password_file", "\"/etc/ibnet/hub.password\""),
     ("recent", "\"15m\""),
     ("recent_max", "\"1GiB\""),
+    ("every", "1"),
     ("history", "\"24h\""),
     ("history_max", "\"256MiB\""),
     ("archive", "\"/var/lib/ibnet/archive\""),
@@ -90,6 +91,8 @@ pub struct Raw {
     pub recent: String,
     /// Largest size of these records.
     pub recent_max: String,
+    /// One slot in this number is kept in memory.
+    pub every: u64,
     /// Time for which the means of minutes are kept in memory.
     pub history: String,
     /// Largest size of these means.
@@ -148,6 +151,7 @@ impl Default for Raw {
             password_file: String::new(),
             recent: "15m".to_owned(),
             recent_max: "1GiB".to_owned(),
+            every: 1,
             history: "24h".to_owned(),
             history_max: "256MiB".to_owned(),
             archive: String::new(),
@@ -270,6 +274,8 @@ pub struct Config {
     pub recent: Duration,
     /// Largest size of these records in bytes.
     pub recent_max: usize,
+    /// One slot in this number is kept.
+    pub every: u64,
     /// Time for which the means of minutes are kept.
     pub history: Duration,
     /// Largest size of these means in bytes.
@@ -338,6 +344,16 @@ impl Raw {
                 "a duration from 1m to 7days, such as 15m",
             )?,
             recent_max: size("recent_max", &self.recent_max)?,
+            every: match self.every {
+                every @ 1..=3600 => every,
+                other => {
+                    return Err(ConfigError::Value {
+                        key: "every",
+                        found: other.to_string(),
+                        expected: "a number of slots from 1 to 3600, such as 10",
+                    });
+                }
+            },
             history: duration(
                 "history",
                 &self.history,

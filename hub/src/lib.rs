@@ -45,6 +45,7 @@ mod simulate;
 mod state;
 mod store;
 mod texts;
+mod thin;
 mod threads;
 
 pub mod config;

@@ -86,6 +86,7 @@ pub fn run(config: &Config, ready: impl FnOnce(&str)) -> Result<(), HubError> {
         None => config.groups.clone(),
     };
     let hub = Hub::new(config.fabric.clone(), simulated.is_some(), limits, &names)
+        .with_every(config.every)
         .with_archive(config.archive.clone().map(Archive::new))
         .with_packing(spool.as_ref().map(|(status, _)| Arc::clone(status)))
         .with_groups(groups)

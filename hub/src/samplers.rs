@@ -378,8 +378,7 @@ impl Samplers {
         (sampler.skipped, sampler.down, sampler.errors, sampler.ports) =
             (sweep.skipped, sweep.down, sweep.errors, sweep.ports.into());
         (sampler.rtt_p50_ns, sampler.rtt_p99_ns) = (sweep.rtt_p50_ns, sweep.rtt_p99_ns);
-        sampler.slots_missed = sampler.slots_missed.saturating_add(sweep.slots_missed);
-        sampler.lines_lost = sampler.lines_lost.saturating_add(sweep.lines_lost);
+        sampler.add_lost(sweep);
         let answered = f64::from(
             sweep
                 .ok
@@ -389,6 +388,18 @@ impl Samplers {
         push(&mut sampler.answered, answered);
         push(&mut sampler.durations, sweep.duration_ns);
         Some(id)
+    }
+
+    /// Adds the losses that a `sweep` record reports, and nothing else of it, to its entry.
+    pub(crate) fn add_lost(&mut self, sweep: &Sweep<'_>) {
+        let of = |sampler: &&mut Sampler| {
+            *sampler.sampler == *sweep.sampler
+                && (&*sampler.ca, sampler.ca_port) == (&*sweep.ca, sweep.ca_port)
+                && sampler.role == sweep.role
+        };
+        if let Some(sampler) = self.all.iter_mut().find(of) {
+            sampler.add_lost(sweep);
+        }
     }
 
     fn id(
@@ -523,6 +534,11 @@ pub(crate) fn is_in_slot(ts: u64, slot: u64, interval_ns: u64) -> bool {
 }
 
 impl Sampler {
+    fn add_lost(&mut self, sweep: &Sweep<'_>) {
+        self.slots_missed = self.slots_missed.saturating_add(sweep.slots_missed);
+        self.lines_lost = self.lines_lost.saturating_add(sweep.lines_lost);
+    }
+
     /// Returns the name with the HCA port and, for a secondary sampler, the role.
     pub(crate) fn title(&self) -> String {
         let role = match Role::named(&self.role) {

@@ -111,6 +111,8 @@ pub(crate) struct Hub {
     pub(crate) fabric: String,
     /// Whether the hub simulates the fabric.
     pub(crate) is_simulated: bool,
+    /// One slot in this number is kept.
+    pub(crate) every: u64,
     /// The archive with older records.
     pub(crate) archive: Option<Archive>,
     /// Condition of the packing. `None` if the hub does not pack.
@@ -191,6 +193,7 @@ impl Hub {
             frames_dropped: AtomicU64::new(0),
             fabric,
             is_simulated,
+            every: 1,
             archive: None,
             packing: None,
             groups: Groups::default(),
@@ -200,6 +203,10 @@ impl Hub {
             alerts: Mutex::default(),
             regions: Mutex::new(Arc::new(Trees::no_regions())),
         }
+    }
+
+    pub(crate) fn with_every(self, every: u64) -> Self {
+        Self { every, ..self }
     }
 
     pub(crate) fn with_archive(self, archive: Option<Archive>) -> Self {

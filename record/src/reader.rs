@@ -156,6 +156,8 @@ pub struct Head {
     pub kind: Option<Type>,
     /// Time of the record, in nanoseconds since 1970 (UTC).
     pub ts: u64,
+    /// Number of the slot, if it follows the time. `None` in any other layout.
+    pub slot: Option<u64>,
 }
 
 impl Head {
@@ -177,6 +179,7 @@ impl Head {
         Ok(Self {
             kind: Type::named(&r#type),
             ts,
+            slot: None,
         })
     }
 
@@ -189,14 +192,21 @@ impl Head {
             .strip_prefix(br#"{"type":""#)
             .filter(|rest| rest.ends_with(b"}"))?;
         let (kind, rest) = rest.split_at(memchr::memchr(b'"', rest)?);
-        let rest = rest.strip_prefix(br#"","ts":"#)?;
-        let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
-        let ts = std::str::from_utf8(&rest[..digits]).ok()?.parse().ok()?;
-        matches!(rest.get(digits), Some(b',' | b'}')).then_some(Self {
+        let (ts, rest) = number(rest.strip_prefix(br#"","ts":"#)?)?;
+        let slot = rest.strip_prefix(br#","slot":"#).and_then(number);
+        Some(Self {
             kind: std::str::from_utf8(kind).ok().and_then(Type::named),
             ts,
+            slot: slot.map(|(slot, _)| slot),
         })
     }
+}
+
+/// Reads a number that is followed by another field or by the end, and returns the rest.
+fn number(text: &[u8]) -> Option<(u64, &[u8])> {
+    let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let number = std::str::from_utf8(&text[..digits]).ok()?.parse().ok()?;
+    matches!(text.get(digits), Some(b',' | b'}')).then_some((number, &text[digits..]))
 }
 
 /// First fields of a port record. They are sufficient to sort the records of all ports without
@@ -457,7 +467,9 @@ impl<'de> Visitor<'de> for Values {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
-        let (mut values, mut are_numbers) = (Vec::new(), true);
+        /// Service levels, and data VLs with VL 15. A list that grows is allocated several times.
+        const ELEMENTS: usize = 16;
+        let (mut values, mut are_numbers) = (Vec::with_capacity(ELEMENTS), true);
         while let Some(value) = seq.next_element()? {
             match value {
                 Value::One(value) => values.push(value),
@@ -490,7 +502,9 @@ mod tests {
         let Record::Port(port) = Record::parse(line.as_bytes(), Type::Port).unwrap() else {
             panic!("a port")
         };
-        assert_eq!(head.ts, port.ts);
+        // In another layout, the head has no slot.
+        let slot = Head::of_written(line.as_bytes()).map(|_| port.slot);
+        assert_eq!((head.ts, head.slot), (port.ts, slot));
         port
     }
 
@@ -570,7 +584,11 @@ mod tests {
         assert_eq!(port(&later.replace("switch", "gateway")).kind, None);
         assert_eq!(
             Head::of(br#"{"type":"weather","ts":1,"x":{}}"#).unwrap(),
-            Head { kind: None, ts: 1 }
+            Head {
+                kind: None,
+                ts: 1,
+                slot: None
+            }
         );
     }
 

@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use ibnet_record::types::NodeKind;
 use serde::Serialize;
 
-use self::search::{Explained, PortLoad, Root, Snapshot, Waiting};
+use self::search::{Explained, PortLoad, Root, Snapshot, Waiting, WithPeer};
 use crate::devices::Devices;
 use crate::hosts::Hosts;
 use crate::ports::{PortKey, PortName, PortSummary, with_equal_bins};
@@ -367,9 +367,13 @@ fn for_each_snapshot(
         .values()
         .flat_map(|port| port.bins.iter().map(|(number, _)| number))
         .collect();
+    let ports: Vec<WithPeer<'_>> = ports
+        .iter()
+        .map(|(key, port)| (*key, port, port.peer.and_then(|peer| ports.get(&peer))))
+        .collect();
     let mut snapshots = numbers
         .into_iter()
-        .map(|number| Snapshot::of((number, interval_ns), ports, devices, limits))
+        .map(|number| Snapshot::of((number, interval_ns), &ports, devices, limits))
         .peekable();
     let mut before: Option<(u64, Explained)> = None;
     while let Some(mut snapshot) = snapshots.next() {

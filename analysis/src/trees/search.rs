@@ -1,8 +1,10 @@
 //! The search for roots in one interval.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::{Index, Range};
 
-use ibnet_record::types::{Guid, NodeKind, PortNum};
+use ibnet_record::types::{Guid, NodeKind};
+use rustc_hash::FxHashMap;
 
 use super::{Confidence, Limits, RootCause};
 use crate::devices::Devices;
@@ -42,7 +44,7 @@ pub(super) struct Snapshot<'a> {
     /// Number of the interval.
     pub(super) number: u64,
     limits: Limits<'a>,
-    loads: BTreeMap<PortKey, PortLoad>,
+    loads: Loads,
     /// The ports that can pass congestion on, by the device at the other end of their links. The
     /// waiting ports are some of them.
     held: BTreeMap<Guid, BTreeSet<PortKey>>,
@@ -64,6 +66,54 @@ pub(super) struct Waiting {
     /// Number of links to the root.
     pub(super) depth: usize,
 }
+
+/// The loads of all ports in the order of their keys. The search looks for those of a port or a
+/// device all the time, which a hash and a few ports make cheaper than a tree of all of them.
+#[derive(Debug)]
+struct Loads {
+    all: Vec<(PortKey, PortLoad)>,
+    devices: FxHashMap<Guid, Range<usize>>,
+}
+
+impl Loads {
+    fn new(mut all: Vec<(PortKey, PortLoad)>) -> Self {
+        // The first load of a port counts.
+        all.sort_by_key(|(key, _)| *key);
+        all.dedup_by_key(|(key, _)| *key);
+        let mut devices: FxHashMap<Guid, Range<usize>> = FxHashMap::default();
+        for (place, ((guid, _), _)) in all.iter().enumerate() {
+            devices.entry(*guid).or_insert(place..place).end = place + 1;
+        }
+        Self { all, devices }
+    }
+
+    fn of_device(&self, guid: Guid) -> &[(PortKey, PortLoad)] {
+        let places = self.devices.get(&guid).cloned().unwrap_or_default();
+        &self.all[places]
+    }
+
+    fn get(&self, key: PortKey) -> Option<&PortLoad> {
+        let of_device = self.of_device(key.0);
+        let place = of_device.binary_search_by_key(&key, |(key, _)| *key).ok()?;
+        Some(&of_device[place].1)
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (PortKey, &PortLoad)> {
+        self.all.iter().map(|(key, load)| (*key, load))
+    }
+}
+
+impl Index<PortKey> for Loads {
+    type Output = PortLoad;
+
+    /// Returns the load of a port. It must have one.
+    fn index(&self, key: PortKey) -> &PortLoad {
+        self.get(key).expect("a port of the snapshot")
+    }
+}
+
+/// A port with its key, and its peer if there are records of it.
+pub(super) type WithPeer<'a> = (PortKey, &'a PortSummary, Option<&'a PortSummary>);
 
 /// Load of a port in one interval.
 #[derive(Clone, Copy, Debug)]
@@ -89,25 +139,30 @@ impl<'a> Snapshot<'a> {
     /// The interval is given by its number and its length in nanoseconds.
     pub(super) fn of(
         (number, interval_ns): (u64, u64),
-        ports: &BTreeMap<PortKey, PortSummary>,
+        ports: &[WithPeer<'_>],
         devices: &Devices,
         limits: Limits<'a>,
     ) -> Self {
-        let mut loads: BTreeMap<PortKey, PortLoad> = ports
+        let recorded = ports
             .iter()
-            .filter_map(|(key, port)| Some((*key, PortLoad::of(port, ports, number)?)))
-            .collect();
+            .filter_map(|(key, port, peer)| Some((*key, PortLoad::of(port, *peer, number)?)));
+        let mut loads = Loads::new(recorded.collect());
         let without_records = loads
             .iter()
-            .filter(|(_, load)| !loads.contains_key(&load.peer));
+            .filter(|(_, load)| loads.get(load.peer).is_none());
         let without_records: Vec<_> = without_records
-            .filter_map(|(key, load)| Some((load.peer, load.of_peer(*key)?)))
+            .filter_map(|(key, load)| Some((load.peer, load.of_peer(key)?)))
             .collect();
-        loads.extend(without_records);
+        if !without_records.is_empty() {
+            // Of two ports with the same peer, the last one counts.
+            let mut all = loads.all;
+            all.extend(without_records.into_iter().rev());
+            loads = Loads::new(all);
+        }
         let mut held: BTreeMap<Guid, BTreeSet<PortKey>> = BTreeMap::new();
         let passes = PASSES.min(limits.waits);
         for (key, load) in loads.iter().filter(|(_, load)| load.blocked > passes) {
-            held.entry(load.peer.0).or_default().insert(*key);
+            held.entry(load.peer.0).or_default().insert(key);
         }
         let mut found = Self {
             number,
@@ -138,14 +193,14 @@ impl<'a> Snapshot<'a> {
         let slow = found.loads.iter().filter(|(_, load)| {
             found.waits(load) && load.leads_to_host && !away.contains(&load.peer.0)
         });
-        let slow = slow.map(|(key, _)| (*key, RootCause::SlowHost));
+        let slow = slow.map(|(key, _)| (key, RootCause::SlowHost));
         let full = found.held.keys().flat_map(|guid| found.full_ports(*guid));
         let roots: Vec<Root> = slow.chain(full.map(|key| (key, RootCause::Full))).collect();
         roots.into_iter().for_each(|root| found.grow(root));
         found.add_short();
         let silent: Vec<PortKey> = found
             .open()
-            .filter(|key| away.contains(&found.loads[key].peer.0))
+            .filter(|key| away.contains(&found.loads[*key].peer.0))
             .collect();
         silent
             .into_iter()
@@ -185,16 +240,16 @@ impl<'a> Snapshot<'a> {
         for key in self.open() {
             let path = self.busiest_path(key);
             // An end that waits itself is not the root.
-            if let Some(end) = path.last().filter(|end| !self.waits(&self.loads[end])) {
-                *ends.entry(*end).or_default() += self.loads[&key].blocked;
+            if let Some(end) = path.last().filter(|end| !self.waits(&self.loads[**end])) {
+                *ends.entry(*end).or_default() += self.loads[key].blocked;
                 passed.extend(path);
             }
         }
         for key in passed {
-            let held = self.held.entry(self.loads[&key].peer.0).or_default();
+            let held = self.held.entry(self.loads[key].peer.0).or_default();
             held.insert(key);
         }
-        ends.retain(|key, blocked| *blocked >= SHORT_BLOCKED || self.loads[key].used > SHORT_USED);
+        ends.retain(|key, blocked| *blocked >= SHORT_BLOCKED || self.loads[*key].used > SHORT_USED);
         ends.into_keys()
             .for_each(|key| self.grow((key, RootCause::Full)));
     }
@@ -203,7 +258,7 @@ impl<'a> Snapshot<'a> {
     /// busiest one after that, and so on, for as long as they use their links alike.
     fn busiest_path(&self, waiting: PortKey) -> Vec<PortKey> {
         let mut path: Vec<PortKey> = Vec::new();
-        let waiting = (waiting, &self.loads[&waiting]);
+        let waiting = (waiting, &self.loads[waiting]);
         let (mut last, mut at) = waiting;
         while path.len() < LONGEST_PATH {
             let onward = self.onward(last);
@@ -228,7 +283,7 @@ impl<'a> Snapshot<'a> {
     /// `docs/congestion.md` does not have.
     pub(super) fn confidence(&self, (key, cause): Root) -> Option<Confidence> {
         match cause {
-            RootCause::Full => self.full(&key, &self.loads[&key]).or(Some(Confidence::Low)),
+            RootCause::Full => self.full(&key, &self.loads[key]).or(Some(Confidence::Low)),
             RootCause::SlowHost => Some(Confidence::High),
             RootCause::Unreachable | RootCause::Unclear => None,
         }
@@ -243,7 +298,7 @@ impl<'a> Snapshot<'a> {
             let roots = roots.filter_map(|explained| explained.get(&key)).flatten();
             silent.extend(roots.filter(|(root, cause)| {
                 *cause == RootCause::Unreachable
-                    && self.loads.get(root).is_some_and(|root| self.waits(root))
+                    && self.loads.get(*root).is_some_and(|root| self.waits(root))
             }));
         }
         silent.into_iter().for_each(|root| self.grow(root));
@@ -255,7 +310,7 @@ impl<'a> Snapshot<'a> {
         };
         let ends: Vec<PortKey> = self
             .open()
-            .filter(|key| !is_busy(self.loads[key].peer))
+            .filter(|key| !is_busy(self.loads[*key].peer))
             .collect();
         ends.into_iter()
             .for_each(|key| self.grow((key, RootCause::Unclear)));
@@ -270,12 +325,12 @@ impl<'a> Snapshot<'a> {
     /// Returns the waiting ports.
     pub(super) fn waiting(&self) -> impl Iterator<Item = PortKey> {
         let held = self.held.values().flatten().copied();
-        held.filter(|key| self.waits(&self.loads[key]))
+        held.filter(|key| self.waits(&self.loads[*key]))
     }
 
     /// Returns the loads of all ports.
     pub(super) fn loads(&self) -> impl Iterator<Item = (PortKey, PortLoad)> {
-        self.loads.iter().map(|(key, load)| (*key, *load))
+        self.loads.iter().map(|(key, load)| (key, *load))
     }
 
     /// Returns whether any port waits.
@@ -285,7 +340,7 @@ impl<'a> Snapshot<'a> {
 
     /// Returns the load of a port that is a root or waits.
     pub(super) fn load(&self, key: PortKey) -> PortLoad {
-        self.loads[&key]
+        self.loads[key]
     }
 
     /// Returns the number of ports with records through which the packets of a port can go on.
@@ -297,8 +352,8 @@ impl<'a> Snapshot<'a> {
     /// Returns the time that the records cover in this interval, in seconds.
     pub(super) fn seconds(&self) -> f64 {
         self.loads
-            .values()
-            .map(|load| load.seconds)
+            .iter()
+            .map(|(_, load)| load.seconds)
             .fold(0.0, f64::max)
     }
 
@@ -311,20 +366,20 @@ impl<'a> Snapshot<'a> {
     }
 
     fn of_device(&self, guid: Guid) -> impl Iterator<Item = (&PortKey, &PortLoad)> {
-        self.loads
-            .range((guid, PortNum(0))..=(guid, PortNum(u8::MAX)))
+        let of_device = self.loads.of_device(guid);
+        of_device.iter().map(|(key, load)| (key, load))
     }
 
     /// Returns the ports through which the packets of a port can leave the switch at its end.
     fn onward(&self, port: PortKey) -> impl Iterator<Item = (&PortKey, &PortLoad)> {
-        let of_device = self.of_device(self.loads[&port].peer.0);
+        let of_device = self.of_device(self.loads[port].peer.0);
         of_device.filter(move |(key, _)| self.can_wait_for(port, **key))
     }
 
     /// Returns whether packets of a port can leave the device at its end through another one. A
     /// host forwards no packets, and none leaves a switch through the port at which it arrived.
     fn can_wait_for(&self, port: PortKey, next: PortKey) -> bool {
-        let load = &self.loads[&port];
+        let load = &self.loads[port];
         let routes = self.limits.routes;
         let is_on_path = || routes.is_none_or(|routes| routes.follows(port, next.1));
         !load.leads_to_host && load.peer != next && is_on_path()
@@ -338,9 +393,9 @@ impl<'a> Snapshot<'a> {
         let mut reached = BTreeSet::from([root.0]);
         while let Some((next, depth)) = queue.pop_front() {
             for key in self.held.get(&next.0).into_iter().flatten() {
-                let held = &self.loads[key];
+                let held = &self.loads[*key];
                 if self.can_wait_for(*key, next)
-                    && self.loads[&next].covers(held)
+                    && self.loads[next].covers(held)
                     && reached.insert(*key)
                 {
                     found.push(Waiting {
@@ -356,11 +411,11 @@ impl<'a> Snapshot<'a> {
         // stands behind the one for which it waits.
         let mut kept: BTreeSet<PortKey> = BTreeSet::new();
         for waiting in found.iter().rev() {
-            if kept.contains(&waiting.port) || self.waits(&self.loads[&waiting.port]) {
+            if kept.contains(&waiting.port) || self.waits(&self.loads[waiting.port]) {
                 kept.extend([waiting.port, waiting.next]);
             }
         }
-        if kept.is_empty() && !self.waits(&self.loads[&root.0]) {
+        if kept.is_empty() && !self.waits(&self.loads[root.0]) {
             return;
         }
         found.retain(|waiting| kept.contains(&waiting.port));
@@ -383,13 +438,8 @@ impl PortLoad {
         self.active() >= COVERS * other.blocked
     }
 
-    fn of(
-        port: &PortSummary,
-        ports: &BTreeMap<PortKey, PortSummary>,
-        interval: u64,
-    ) -> Option<Self> {
+    fn of(port: &PortSummary, other: Option<&PortSummary>, interval: u64) -> Option<Self> {
         let (peer, bin) = (port.peer?, port.bins.get(interval)?);
-        let other = ports.get(&peer);
         let received = |bin: &TimeBin| bin.rcv_utilization.mean();
         let used = bin
             .xmit_utilization

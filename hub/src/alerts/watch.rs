@@ -105,7 +105,7 @@ impl Watch {
             (state.samplers.rows(), state.is_behind())
         };
         for sampler in samplers.iter().filter(|sampler| sampler.is_live()) {
-            self.find_sampler(sampler, now.wall_ns, &mut all);
+            self.find_sampler(sampler, (now.wall_ns, hub.every), &mut all);
         }
         self.totals
             .retain(|_, totals| totals.back().is_some_and(|last| last.0 == now.wall_ns));
@@ -350,7 +350,12 @@ impl Watch {
         self.fastest = fastest;
     }
 
-    fn find_sampler(&mut self, sampler: &Sampler, wall_ns: u64, all: &mut Vec<Finding>) {
+    fn find_sampler(
+        &mut self,
+        sampler: &Sampler,
+        (wall_ns, every): (u64, u64),
+        all: &mut Vec<Finding>,
+    ) {
         let mut add = |condition, what: String| {
             all.push(Finding {
                 condition,
@@ -390,7 +395,8 @@ impl Watch {
         // Entries of roles that the hub does not know can share a title.
         let missed = sampler.slots_missed.saturating_sub(first.1);
         let lost = sampler.lines_lost.saturating_sub(first.2);
-        let slots = SAMPLER_NS / sampler.interval_ns.max(1);
+        // The sampler counts its own slots, of which the hub keeps one in `every`.
+        let slots = SAMPLER_NS.saturating_mul(every) / sampler.interval_ns.max(1);
         if missed as f64 > MISSED_SHARE * slots as f64 {
             add(
                 &conditions::SLOTS_MISSED,

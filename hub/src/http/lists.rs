@@ -1,6 +1,7 @@
 //! Lists of rows: `{"from_ns", "to_ns", "rows": [...]}`.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use axum::extract::{RawQuery, State};
 use axum::http::HeaderMap;
@@ -19,6 +20,7 @@ use crate::events::{EventRow, Filter};
 use crate::kinds;
 use crate::query::congestion;
 use crate::query::error::{ApiError, wrong};
+use crate::query::evaluated::Evaluated;
 use crate::query::health;
 use crate::query::managers::{self, ManagerRow};
 use crate::query::ports::{self, Search};
@@ -33,6 +35,8 @@ const USUAL_TREES: usize = 100;
 /// Default number of rows of events and ports, and the max limit.
 const USUAL_LIMIT: usize = 500;
 const MAX_ROWS: usize = 100_000;
+
+type Found = Result<Arc<Evaluated>, ApiError>;
 
 #[derive(Serialize)]
 pub(super) struct Rows<R> {
@@ -53,7 +57,21 @@ fn rows<R: Serialize>((from_ns, to_ns): (u64, u64), rows: Vec<R>) -> Result<Answ
     })
 }
 
-/// Returns the time range of links, trees and errors. It ends with the newest complete slot.
+/// Returns a function that evaluates the time range of links, trees and errors, and its weight. The
+/// range ends with the newest complete slot.
+fn evaluated(
+    app: &App,
+    params: &Params,
+) -> Result<(Weight, impl FnOnce(&Hub) -> Found + Send + 'static), ApiError> {
+    let (evaluations, range) = (Arc::clone(&app.evaluations), range(&app.hub, params)?);
+    let is_newest = params.one("from")?.is_none() && params.one("to")?.is_none();
+    let find = move |hub: &Hub| match is_newest {
+        true => evaluations.newest(hub, range),
+        false => evaluations.find(hub, range),
+    };
+    Ok((Weight::of_all_ports(&app.hub, range), find))
+}
+
 fn range(hub: &Hub, params: &Params) -> Result<(u64, u64), ApiError> {
     let state = hub.read();
     let interval_ns = state.samplers.interval_ns().max(1);
@@ -92,10 +110,9 @@ pub(crate) async fn links(
         Some(other) => return Err(wrong("by", other, "utilization, blocked or errors")),
     };
     let top = top(&params, 0)?;
-    let evaluations = app.evaluations.clone();
-    let range = range(&app.hub, &params)?;
-    app.compute_at(Weight::of_all_ports(&app.hub, range), headers, move |hub| {
-        let found = evaluations.find(hub, range)?;
+    let (weight, find) = evaluated(&app, &params)?;
+    app.compute_at(weight, headers, move |hub| {
+        let found = find(hub)?;
         rows(found.range, found.links(order, top))
     })
     .await
@@ -133,10 +150,9 @@ pub(crate) async fn trees(
         routes: None,
     };
     let top = top(&params, USUAL_TREES)?;
-    let evaluations = app.evaluations.clone();
-    let range = range(&app.hub, &params)?;
-    app.compute_at(Weight::of_all_ports(&app.hub, range), headers, move |hub| {
-        let found = evaluations.find(hub, range)?;
+    let (weight, find) = evaluated(&app, &params)?;
+    app.compute_at(weight, headers, move |hub| {
+        let found = find(hub)?;
         // An unclear cause of a recent tree is usually settled by the next slots.
         let settled = found.range.1.saturating_sub(2 * interval_ns(hub));
         let settled = params.one("to")?.is_none().then_some(settled);
@@ -158,10 +174,9 @@ pub(crate) async fn errors(
             .set(text)
             .map_err(|error| ApiError::wrong(error.to_string()))?;
     }
-    let evaluations = app.evaluations.clone();
-    let range = range(&app.hub, &params)?;
-    app.compute_at(Weight::of_all_ports(&app.hub, range), headers, move |hub| {
-        let found = evaluations.find(hub, range)?;
+    let (weight, find) = evaluated(&app, &params)?;
+    app.compute_at(weight, headers, move |hub| {
+        let found = find(hub)?;
         rows(found.range, found.errors(&thresholds).rows())
     })
     .await

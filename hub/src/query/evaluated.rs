@@ -5,7 +5,8 @@
 //! the last passes are kept.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 use ibnet_analysis::devices::Devices;
 use ibnet_analysis::errors::{Errors, Thresholds};
@@ -20,15 +21,19 @@ use ibnet_record::ERROR_COUNTERS;
 use crate::events::{self, Filter};
 use crate::query::error::ApiError;
 use crate::query::memory::Memory;
-use crate::query::passes::LastPasses;
+use crate::query::passes::{Asked, LastPasses};
 use crate::state::Hub;
 use crate::store::chunk::Wanted;
 
 /// Number of time intervals in which congestion trees are searched, as in `ibnet-view`.
 const INTERVALS: usize = 64;
 
-/// Number of passes that are kept.
-const KEPT: usize = 4;
+/// Number of passes that are kept. One of 20,000 ports takes 200 MB.
+const KEPT: usize = 2;
+
+/// Time from the end of a pass over the newest records to the next one, as a multiple of its
+/// duration. With many ports, the pages that are open would otherwise need a core for themselves.
+const REST: u32 = 10;
 
 /// Max number of records in a pass.
 pub(crate) const MAX_RECORDS: u64 = 10_000_000;
@@ -58,13 +63,54 @@ pub(crate) struct Congestion {
 
 /// The last passes.
 #[derive(Debug, Default)]
-pub(crate) struct Evaluations(LastPasses<Evaluated, KEPT>);
+pub(crate) struct Evaluations {
+    passes: LastPasses<Evaluated, KEPT>,
+    newest: Mutex<Option<Newest>>,
+}
+
+/// The last pass over the newest records.
+#[derive(Debug)]
+struct Newest {
+    asked: Asked,
+    ended: Duration,
+    took: Duration,
+    found: Arc<Evaluated>,
+}
 
 impl Evaluations {
     /// Returns the pass over a time range.
     pub(crate) fn find(&self, hub: &Hub, range: (u64, u64)) -> Result<Arc<Evaluated>, ApiError> {
         let revision = hub.read().revision();
-        self.0.find((range, revision), || evaluate(hub, range))
+        self.passes.find((range, revision), || evaluate(hub, range))
+    }
+
+    /// Returns a pass over the newest records, whose time range is `range` now. An earlier pass is
+    /// returned if it has the same records, or for [`REST`] times its duration. Requests that come
+    /// during a pass wait for it.
+    pub(crate) fn newest(&self, hub: &Hub, range: (u64, u64)) -> Result<Arc<Evaluated>, ApiError> {
+        // The last pass stays valid even if a thread panics.
+        let mut last = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
+        let (asked, begun) = {
+            let state = hub.read();
+            ((range, state.revision()), state.now)
+        };
+        let is_valid = |last: &&Newest| {
+            last.asked == asked || begun.saturating_sub(last.ended) < last.took * REST
+        };
+        if let Some(last) = last.as_ref().filter(is_valid) {
+            return Ok(Arc::clone(&last.found));
+        }
+        // The memory of the earlier pass is free before the next one begins.
+        *last = None;
+        let found = Arc::new(evaluate(hub, range)?);
+        let ended = hub.read().now;
+        *last = Some(Newest {
+            asked,
+            ended,
+            took: ended.saturating_sub(begun),
+            found: Arc::clone(&found),
+        });
+        Ok(found)
     }
 }
 
@@ -216,5 +262,39 @@ impl Evaluated {
 
     pub(crate) fn errors(&self, thresholds: &Thresholds) -> Errors<'_> {
         Errors::find(&self.ports, &self.devices, thresholds, None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ingest::Clock;
+    use crate::query::tests::{hub, lines};
+
+    #[test]
+    fn pass_over_the_newest_records_is_made_again_after_ten_times_its_duration() {
+        let hub = hub(&[lines().join("\n") + "\n"]);
+        let evaluations = Evaluations::default();
+        let to = hub.read().newest_ns();
+        let newest = |to| evaluations.newest(&hub, (0, to)).expect("evaluated");
+        let first = newest(to);
+        assert!(Arc::ptr_eq(&first, &newest(to)), "the same records");
+        let mut now = Clock::start().now();
+        now.monotonic += Duration::from_secs(100);
+        hub.tick(now);
+        let second = newest(to - 1);
+        assert!(
+            !Arc::ptr_eq(&first, &second),
+            "no time has passed in a pass"
+        );
+        if let Some(last) = &mut *evaluations.newest.lock().expect("no panic") {
+            last.took = Duration::from_secs(4);
+        }
+        now.monotonic += Duration::from_secs(39);
+        hub.tick(now);
+        assert!(Arc::ptr_eq(&second, &newest(to - 2)));
+        now.monotonic += Duration::from_secs(2);
+        hub.tick(now);
+        assert!(!Arc::ptr_eq(&second, &newest(to - 2)));
     }
 }

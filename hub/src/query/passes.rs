@@ -8,7 +8,7 @@ use crate::query::error::ApiError;
 use crate::state::Revision;
 
 /// Start and end of a time range in nanoseconds since 1970, and the revision of the records.
-type Asked = ((u64, u64), Revision);
+pub(crate) type Asked = ((u64, u64), Revision);
 
 /// Results of the last passes by time range and revision, at most `KEPT` of them.
 #[derive(Debug)]

@@ -10,6 +10,8 @@
 //! | 0, then *n* | the prediction is right for *n* + 1 records |
 //! | 1, then *n* | the value is missing in *n* + 1 records |
 //! | *z* + 1 | the value is the prediction plus a difference, whose zigzag code is *z* |
+//!
+//! The last run of correct predictions is not written, so a counter that is always 0 takes one byte.
 
 /// Rule that predicts the next value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -121,14 +123,18 @@ impl Column {
 
     /// Appends the length of the column and its bytes.
     pub(crate) fn write(&self, to: &mut Vec<u8>) {
+        let run = match self.run {
+            Run::Predicted(_) => Run::None,
+            run => run,
+        };
         // The length of the last run is known when it has been written.
         let start = to.len();
-        put_run(self.run, to);
+        put_run(run, to);
         let end = to.len() - start;
         to.truncate(start);
         put(to, (self.octets.len() + end) as u128);
         to.extend_from_slice(&self.octets);
-        put_run(self.run, to);
+        put_run(run, to);
     }
 
     /// Removes all records, but keeps the memory.
@@ -194,8 +200,8 @@ impl<'a> Columns<'a> {
     }
 }
 
-/// Reads the values of a written column. The last value repeats forever, so the caller takes only
-/// as many values as the chunk has records.
+/// Reads the values of a written column. The last prediction is right forever, so the caller takes
+/// only as many values as the chunk has records.
 pub(crate) struct Values<'a> {
     octets: &'a [u8],
     at: usize,
@@ -231,7 +237,8 @@ impl<'a> Values<'a> {
                 _ => {}
             }
             if self.at >= self.octets.len() {
-                return None;
+                self.run = Run::Predicted(u32::MAX);
+                continue;
             }
             match get(self.octets, &mut self.at) {
                 0 => self.run = Run::Predicted(self.count()),
@@ -300,6 +307,7 @@ mod tests {
     fn constant_and_even_columns_take_a_few_octets() {
         let constant: Vec<_> = (0..1000).map(|_| Some(u64::MAX)).collect();
         assert!(round_trip(Order::Same, 0, &constant).1 < 10);
+        assert_eq!(round_trip(Order::Same, 0, &[Some(0); 60]).1, 1);
         let even: Vec<_> = (0..1000).map(|slot| Some(1_700_000_000 + slot)).collect();
         assert!(round_trip(Order::Even, 0, &even).1 < 16);
         assert_eq!(round_trip(Order::Even, 0, &even).0, even);

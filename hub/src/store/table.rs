@@ -57,10 +57,9 @@ impl Table {
 
     /// Returns the size on the heap in bytes.
     pub(crate) fn octets(&self) -> usize {
-        self.columns
-            .iter()
-            .map(|column| size_of::<Column>() + size_of::<Key>() + column.octets())
-            .sum()
+        self.columns.capacity() * size_of::<Column>()
+            + self.keys.capacity() * size_of::<Key>()
+            + self.columns.iter().map(Column::octets).sum::<usize>()
     }
 
     /// Adds a value to the current row. `hint` is the expected index of the column. Returns its
@@ -91,6 +90,11 @@ impl Table {
     /// Ends the current row. Columns that got no value in this row get a missing value.
     pub(crate) fn end_row(&mut self) {
         self.rows += 1;
+        // The list of columns grows with the first rows only, to up to twice what it needs.
+        if self.columns.capacity() > self.columns.len() {
+            self.columns.shrink_to_fit();
+            self.keys.shrink_to_fit();
+        }
         for column in &mut self.columns {
             if column.rows() < self.rows {
                 column.push(None);

@@ -185,7 +185,7 @@ fn readers_of_an_archive_return_the_rows_of_the_lines() {
     );
 
     let recipes = recipes();
-    assert_eq!(recipes.len(), 8);
+    assert_eq!(recipes.len(), 9);
     let mut named = recipes
         .iter()
         .map(|(engine, title, text)| (engine.to_lowercase(), *title, *text))
