@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { test } from "node:test";
-import { openPage, show, shownSlot, skip, stepBack, VIEWS, withHub } from "./harness.mjs";
+import { openPage, settled, show, shownSlot, skip, stepBack, VIEWS, withHub } from "./harness.mjs";
 
 const axe = skip
   ? ""
@@ -241,6 +241,64 @@ test("phone_reaches_all_views_and_finds_a_host", { skip }, async (context) => {
   await page.keyboard.type(host);
   await page.click(".hit");
   await page.locator("h1", { hasText: host }).waitFor();
+  assert.deepEqual(faults, []);
+});
+
+/** Moves fingers over the middle of an element. Each of them has its places as shares of the width. */
+async function touch(page, selector, ...fingers) {
+  const box = await page.locator(selector).boundingBox();
+  const session = await page.context().newCDPSession(page);
+  const at = (step) =>
+    fingers.map((places, id) => ({
+      x: box.x + box.width * places[step],
+      y: box.y + box.height / 2,
+      id,
+    }));
+  const send = (type, touchPoints) =>
+    session.send("Input.dispatchTouchEvent", { type, touchPoints });
+  await send("touchStart", at(0));
+  for (let step = 1; step < fingers[0].length; step++) await send("touchMove", at(step));
+  await send("touchEnd", []);
+  await session.detach();
+}
+
+test("two_fingers_zoom_the_time_and_one_moves_it", { skip }, async (context) => {
+  const viewport = { width: 390, height: 844 };
+  const { page, faults } = await openPage(context, shared.browser, hub, { viewport });
+  const end = (await hub.json("health")).last_ts / 1e6;
+  const address = (from, to) =>
+    `heatmap?from=${new Date(end - from).toISOString()}&to=${new Date(end - to).toISOString()}`;
+  await show(page, hub, address(70_000, 10_000));
+  const range = async (change) => {
+    const before = page.url();
+    await change();
+    await page.waitForFunction((before) => location.href !== before, before);
+    await settled(page);
+    assert.match(page.url(), /#\/heatmap/);
+    const query = new URLSearchParams(page.url().split("?")[1]);
+    const [from, to] = ["from", "to"].map((name) => Date.parse(query.get(name)));
+    return { from, length: to - from };
+  };
+  const near = await range(() => touch(page, ".picture", [0.5, 0.45, 0.4], [0.7, 0.75, 0.8]));
+  assert.equal(near.length, 30_000);
+  const moved = await range(() => touch(page, ".picture", [0.5, 0.6, 0.7]));
+  assert.equal(moved.length, near.length);
+  assert.ok(moved.from < near.from);
+  const far = await range(() => touch(page, ".picture", [0.4, 0.5], [0.8, 0.7]));
+  assert.equal(far.length, 60_000);
+
+  const oldest = (request) =>
+    request.url().includes("/timeline?") && new URL(request.url()).searchParams.get("from");
+  await page.goto("about:blank");
+  const whole = page.waitForRequest(oldest);
+  await show(page, hub, "overview");
+  const live = page.url();
+  const zoomed = page.waitForRequest(
+    async (request) => Number(oldest(request)) > Number(oldest(await whole)),
+  );
+  await touch(page, ".timeline", [0.5, 0.1], [0.5, 0.9]);
+  await zoomed;
+  assert.equal(page.url(), live);
   assert.deepEqual(faults, []);
 });
 
