@@ -43,3 +43,8 @@ export function listenForPinch(
 export function apart([one, two]: Fingers, axis: "offsetX" | "offsetY"): number {
   return Math.max(24, Math.abs(one[axis] - two[axis]));
 }
+
+/** Returns the distance of two fingers. */
+export function distance(fingers: Fingers): number {
+  return Math.hypot(apart(fingers, "offsetX"), apart(fingers, "offsetY"));
+}

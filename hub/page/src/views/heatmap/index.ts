@@ -491,8 +491,10 @@ class Heatmap implements View {
     const shown = `${rows}${lines}, ${length} a column`;
     const hasMetric = this.app.metrics.some(({ name }) => name === window.metric);
     const error = hasMetric ? this.source.error : `The hub has no metric ${window.metric}`;
-    const wheel = isScrolled ? "Shift and wheel scroll, wheel zooms" : "Wheel zooms";
-    const hint = isLoading ? "Older slots are loading." : `${wheel}, a click opens.`;
+    const drag = isScrolled ? "A drag scrolls, the" : "The";
+    const hint = isLoading
+      ? "Older slots are loading."
+      : `${drag} wheel or two fingers zoom, a click opens.`;
     this.note.classList.toggle("alert-text", error !== "");
     setText(this.note, error === "" ? `${shown}. ${hint}` : `${error}.`);
     this.surface.canvas.setAttribute(
