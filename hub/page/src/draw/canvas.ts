@@ -137,7 +137,7 @@ export function dots(context: CanvasRenderingContext2D): CanvasPattern | string 
 /** Fills a triangle. */
 export function triangle(
   context: CanvasRenderingContext2D,
-  color: string,
+  color: string | CanvasPattern,
   x1: number,
   y1: number,
   x2: number,

@@ -14,6 +14,7 @@ export function makeFilter(app: App, placeholder: string, label: string): Filter
     class: "field",
     type: "search",
     placeholder,
+    size: placeholder.length,
     "aria-label": label,
     on: { input: () => app.setOption("q", element.value.trim()) },
   });

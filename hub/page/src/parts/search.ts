@@ -1,5 +1,6 @@
 //! Searches by node name, GUID, LID or job ID.
 
+import { phone } from "../draw/theme";
 import type { App } from "../model/app";
 import { hostName } from "../model/topology";
 import { compareNames } from "../model/units";
@@ -25,7 +26,7 @@ export class Search {
     this.input = h("input", {
       type: "search",
       id: "search",
-      placeholder: "Search node, GUID, LID, job",
+      placeholder: phone().matches ? "Search" : "Search node, GUID, LID, job",
       "aria-label": "Search node name, GUID, LID or job ID",
       autocomplete: "off",
       spellcheck: "false",

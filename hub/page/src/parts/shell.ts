@@ -61,7 +61,7 @@ const KEYS = [
   ["?", "show this list"],
 ] as const;
 const POINTER =
-  "On the timeline, a click shows a slot, a drag selects a time range, and the wheel zooms.";
+  "On the timeline, a click shows a slot, a drag selects a time range, and the wheel or two fingers zoom.";
 
 export class Shell {
   readonly main = h("main", { id: "main", tabindex: -1 });

@@ -12,6 +12,7 @@ import { Poll } from "../model/poll";
 import { BLOCKED, UTILIZATION } from "../model/state";
 import { clock, dateTime, duration, percent } from "../model/units";
 import { h } from "./dom";
+import { apart, listenForPinch } from "./pinch";
 import { hideTip, showTip, type TipLine } from "./tooltip";
 
 /** Width of the names at the left, if the strip is wide enough for them. */
@@ -286,6 +287,20 @@ export class TimelineStrip {
 
   private listen(): void {
     const { element } = this;
+    let length = this.length;
+    listenForPinch(
+      element,
+      () => {
+        this.drag = null;
+        hideTip();
+        length = this.length;
+      },
+      (first, now) => {
+        this.length = (length * apart(first, "offsetX")) / apart(now, "offsetX");
+        this.draw();
+      },
+      () => this.zoom(1),
+    );
     element.addEventListener("pointerdown", (event) => {
       if (event.button !== 0 || this.place(event)[0] < this.left - 4) return;
       element.setPointerCapture(event.pointerId);

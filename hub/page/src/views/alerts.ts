@@ -44,7 +44,7 @@ function columns(app: App): Column<AlertRow>[] {
       line: 2,
       title: "Alert",
       hint: "The runbook explains each alert by its name",
-      width: "minmax(190px, 1.2fr)",
+      width: "minmax(190px, 1fr)",
       value: (row) => row.alert,
       draw: (cell, row) => {
         // A browser opens no file from a page of a server, so only its name is shown.
@@ -59,7 +59,7 @@ function columns(app: App): Column<AlertRow>[] {
       id: "subject",
       line: 1,
       title: "Subject",
-      width: "minmax(170px, 0.9fr)",
+      width: "minmax(140px, 0.6fr)",
       value: (row) => row.node ?? row.sampler ?? "",
       draw: (cell, row) => {
         const otherwise = row.sampler === null ? "fabric" : `sampler ${row.sampler}`;
@@ -72,7 +72,7 @@ function columns(app: App): Column<AlertRow>[] {
       id: "summary",
       line: 3,
       title: "Summary",
-      width: "minmax(220px, 2.4fr)",
+      width: "minmax(320px, 2.4fr)",
       value: (row) => row.summary,
       draw: (cell, row) => {
         setText(cell, row.summary);
@@ -91,7 +91,7 @@ function columns(app: App): Column<AlertRow>[] {
       id: "mark",
       title: "Mark",
       hint: "Who has seen or silenced the alert. A click on a row marks it, if the hub has users",
-      width: "minmax(90px, 0.9fr)",
+      width: "minmax(70px, 0.6fr)",
       value: (row) => row.mark?.by ?? "",
       draw: (cell, row) => {
         const text = markText(row);

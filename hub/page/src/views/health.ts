@@ -63,7 +63,7 @@ export function makeHealth(app: App, _topology: Topology): View {
       hint: "The end that receives the bits with errors",
     },
     portColumn<HealthLink>(app, "peer", "Other end", ({ peer }) => peer),
-    text("why", "Rule", "What was measured", "minmax(220px, 3fr)", verdictText, 3),
+    text("why", "Rule", "What was measured", "minmax(220px, 2fr)", verdictText, 3),
     {
       id: "since",
       line: 2,
@@ -82,7 +82,7 @@ export function makeHealth(app: App, _topology: Topology): View {
       text: ({ raw }) => (raw === null ? "–" : significantRatio(raw.ratio)),
     },
     text("serial", "Serial number", "Of the cable or the module", "132px", (row) => row.serial, 2),
-    text("module", "Module", "Vendor and part number", "minmax(110px, 1fr)", (row) =>
+    text("module", "Module", "Vendor and part number", "minmax(110px, 1.2fr)", (row) =>
       `${row.vendor} ${row.part}`.trim(),
     ),
     {

@@ -159,7 +159,7 @@ function columns(app: App): Column<JobRow>[] {
       line: 2,
       title: "Duration",
       end: true,
-      width: "84px",
+      width: "98px",
       value: (row) => jobSeconds(row, Date.now()),
       text: (row) =>
         `${row.end_is_lower_bound ? "≥ " : ""}${duration(Math.round(jobSeconds(row, Date.now())))}`,

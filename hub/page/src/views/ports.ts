@@ -39,7 +39,7 @@ export function makePorts(app: App, topology: Topology): View {
       id: "choose",
       title: "Compare",
       hint: "Choose ports to compare: click, or the space key on a row",
-      width: "60px",
+      width: "70px",
       value: (port) => (chosen.has(port) ? 0 : 1),
       draw: (cell, port) => {
         let box = cell.firstElementChild as HTMLInputElement | null;

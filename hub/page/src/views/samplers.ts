@@ -141,7 +141,7 @@ export function makeSamplers(app: App, _topology: Topology): View {
     {
       id: "input",
       title: "Input",
-      width: "minmax(80px, 1fr)",
+      width: "minmax(80px, 1.6fr)",
       value: (row) => row.input,
       text: (row) => row.input,
     },

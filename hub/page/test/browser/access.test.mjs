@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { test } from "node:test";
-import { openPage, show, shownSlot, skip, stepBack, VIEWS, withHub } from "./harness.mjs";
+import { openPage, settled, show, shownSlot, skip, stepBack, VIEWS, withHub } from "./harness.mjs";
 
 const axe = skip
   ? ""
@@ -94,6 +94,13 @@ test("keyboard_alone_compares_ports", { skip }, async (context) => {
   assert.deepEqual(faults, []);
 });
 
+/** Types a part of the name of a node. */
+async function search(page) {
+  await page.keyboard.press("/");
+  await page.keyboard.type(shared.topology.ports[0].node.split(" ")[0]);
+  await page.waitForSelector(".hit");
+}
+
 /** Returns the serious faults that axe-core finds on the page. */
 async function accessibilityFaults(page) {
   // The policy of the page allows no inline script, and the debugger protocol is not bound by it.
@@ -112,41 +119,49 @@ async function accessibilityFaults(page) {
     );
 }
 
-test("views_have_no_serious_accessibility_fault", { skip }, async (context) => {
+/** Returns the addresses of all views: with and without an item, in the past, and of nothing. */
+async function addresses() {
   const port = shared.topology.ports[0];
   const key = `${port.guid}/${port.port}`;
   const [job] = (await hub.json("jobs")).rows;
   const [{ group }] = (await hub.json("groups")).rows;
-  const at = new Date(
-    ((await hub.json("health")).last_ts - 5 * shared.interval) / 1e6,
-  ).toISOString();
-  const views = [
+  const { last_ts } = await hub.json("health");
+  const before = (slots) => new Date((last_ts - slots * shared.interval) / 1e6).toISOString();
+  return [
     ...VIEWS,
     `port/${key}`,
     `tree/${key}`,
     `job/${job.job}`,
     `groups/${group}`,
-    `overview?at=${at}`,
+    `overview?at=${before(5)}`,
+    `links?from=${before(40)}&to=${before(5)}`,
     "nothing",
     "port/0x0000000000000000/1",
     "job/none",
     "heatmap?metric=none",
   ];
+}
+
+test("views_have_no_serious_accessibility_fault", { skip }, async (context) => {
   const { page } = await openPage(context, shared.browser, hub);
   const check = async (view) => {
     for (const colorScheme of ["light", "dark"]) {
       await page.emulateMedia({ colorScheme });
+      // While the hub has not answered, the earlier values are dimmed on purpose.
+      await page.waitForFunction(() => {
+        const main = document.querySelector("main");
+        const isFull = getComputedStyle(main.firstElementChild).opacity === "1";
+        return isFull && main.getAttribute("aria-busy") === "false";
+      });
       assert.deepEqual(await accessibilityFaults(page), [], `${view}, ${colorScheme}`);
     }
   };
-  for (const view of views) {
+  for (const view of await addresses()) {
     await show(page, hub, view);
     await check(view);
   }
   await show(page, hub, "overview");
-  await page.keyboard.press("/");
-  await page.keyboard.type(port.node.split(" ")[0]);
-  await page.waitForSelector(".hit");
+  await search(page);
   await check("search");
 });
 
@@ -171,6 +186,10 @@ test("wrong_addresses_are_named", { skip }, async (context) => {
 const brokenTexts = () => {
   const CARDS = ".panel, .card, .verdict, .table-row, .table-head, .toolbar, .nav, .top, .live";
   const found = [];
+  for (const input of document.querySelectorAll("input:placeholder-shown")) {
+    if (input.checkVisibility() && input.scrollWidth > input.clientWidth)
+      found.push(`${input.placeholder} (input)`);
+  }
   const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   const range = document.createRange();
   for (let node = walker.nextNode(); node !== null; node = walker.nextNode()) {
@@ -199,10 +218,6 @@ const brokenTexts = () => {
 };
 
 test("no_text_leaves_its_card_at_five_sizes", { skip }, async (context) => {
-  const port = shared.topology.ports[0];
-  const [job] = (await hub.json("jobs")).rows;
-  const [{ group }] = (await hub.json("groups")).rows;
-  const views = [...VIEWS, `port/${port.guid}/${port.port}`, `job/${job.job}`, `groups/${group}`];
   for (const [width, height] of [
     [390, 844],
     [640, 400],
@@ -211,10 +226,18 @@ test("no_text_leaves_its_card_at_five_sizes", { skip }, async (context) => {
     [1920, 1080],
   ]) {
     const { page } = await openPage(context, shared.browser, hub, { viewport: { width, height } });
-    for (const view of views) {
-      await show(page, hub, view);
+    const check = async (view) =>
       assert.deepEqual(await page.evaluate(brokenTexts), [], `${view} at ${width} x ${height}`);
+    for (const view of await addresses()) {
+      await show(page, hub, view);
+      await check(view);
     }
+    await search(page);
+    await check("search");
+    await page.keyboard.press("Escape");
+    await page.evaluate(() => document.activeElement.blur());
+    await page.keyboard.press("?");
+    await check("keys");
     await page.close();
   }
 });
@@ -241,6 +264,64 @@ test("phone_reaches_all_views_and_finds_a_host", { skip }, async (context) => {
   await page.keyboard.type(host);
   await page.click(".hit");
   await page.locator("h1", { hasText: host }).waitFor();
+  assert.deepEqual(faults, []);
+});
+
+/** Moves fingers over the middle of an element. Each of them has its places as shares of the width. */
+async function touch(page, selector, ...fingers) {
+  const box = await page.locator(selector).boundingBox();
+  const session = await page.context().newCDPSession(page);
+  const at = (step) =>
+    fingers.map((places, id) => ({
+      x: box.x + box.width * places[step],
+      y: box.y + box.height / 2,
+      id,
+    }));
+  const send = (type, touchPoints) =>
+    session.send("Input.dispatchTouchEvent", { type, touchPoints });
+  await send("touchStart", at(0));
+  for (let step = 1; step < fingers[0].length; step++) await send("touchMove", at(step));
+  await send("touchEnd", []);
+  await session.detach();
+}
+
+test("two_fingers_zoom_the_time_and_one_moves_it", { skip }, async (context) => {
+  const viewport = { width: 390, height: 844 };
+  const { page, faults } = await openPage(context, shared.browser, hub, { viewport });
+  const end = (await hub.json("health")).last_ts / 1e6;
+  const address = (from, to) =>
+    `heatmap?from=${new Date(end - from).toISOString()}&to=${new Date(end - to).toISOString()}`;
+  await show(page, hub, address(70_000, 10_000));
+  const range = async (change) => {
+    const before = page.url();
+    await change();
+    await page.waitForFunction((before) => location.href !== before, before);
+    await settled(page);
+    assert.match(page.url(), /#\/heatmap/);
+    const query = new URLSearchParams(page.url().split("?")[1]);
+    const [from, to] = ["from", "to"].map((name) => Date.parse(query.get(name)));
+    return { from, length: to - from };
+  };
+  const near = await range(() => touch(page, ".picture", [0.5, 0.45, 0.4], [0.7, 0.75, 0.8]));
+  assert.equal(near.length, 30_000);
+  const moved = await range(() => touch(page, ".picture", [0.5, 0.6, 0.7]));
+  assert.equal(moved.length, near.length);
+  assert.ok(moved.from < near.from);
+  const far = await range(() => touch(page, ".picture", [0.4, 0.5], [0.8, 0.7]));
+  assert.equal(far.length, 60_000);
+
+  const oldest = (request) =>
+    request.url().includes("/timeline?") && new URL(request.url()).searchParams.get("from");
+  await page.goto("about:blank");
+  const whole = page.waitForRequest(oldest);
+  await show(page, hub, "overview");
+  const live = page.url();
+  const zoomed = page.waitForRequest(
+    async (request) => Number(oldest(request)) > Number(oldest(await whole)),
+  );
+  await touch(page, ".timeline", [0.5, 0.1], [0.5, 0.9]);
+  await zoomed;
+  assert.equal(page.url(), live);
   assert.deepEqual(faults, []);
 });
 

@@ -15,6 +15,7 @@ import { clock, count, dateTime, duration } from "../../model/units";
 import { choice } from "../../parts/choice";
 import { h, setText } from "../../parts/dom";
 import { legend, STATES } from "../../parts/meter";
+import { apart, type Fingers, listenForPinch } from "../../parts/pinch";
 import { hideTip, showTip, type TipLine } from "../../parts/tooltip";
 import type { View } from "../../parts/view";
 import { Selection } from "../selection";
@@ -91,7 +92,9 @@ class Heatmap implements View {
   private top = 0;
   private size = 0;
   private pointer: { x: number; y: number } | null = null;
-  private drag: { y: number; top: number; moved: boolean } | null = null;
+  private drag: { x: number; y: number; top: number; from: number; moved: boolean } | null = null;
+  /** Time range under moving fingers, in milliseconds. The URL gets it when they leave. */
+  private moved: { from: number; to: number } | null = null;
 
   constructor(
     private readonly app: App,
@@ -219,7 +222,7 @@ class Heatmap implements View {
     this.showMetrics();
     this.selection.update();
     this.findRows();
-    const range = this.app.state.range;
+    const range = this.moved ?? this.app.state.range;
     const slot = this.app.shown;
     if (slot === null) return;
     const to = range?.to ?? this.app.timeOf(slot);
@@ -256,8 +259,8 @@ class Heatmap implements View {
 
   private shownTime(): { from: string; to: string } | null {
     if (this.window === null) return null;
-    const { first, columns, step } = this.window;
-    return { from: nanoseconds(first * step), to: nanoseconds((first + columns) * step) };
+    const { from, to } = this.shownRange;
+    return { from: nanoseconds(from), to: nanoseconds(to) };
   }
 
   /** Returns the rate of the fastest link in the picture in Gb/s, or 0 if none is known. */
@@ -488,8 +491,10 @@ class Heatmap implements View {
     const shown = `${rows}${lines}, ${length} a column`;
     const hasMetric = this.app.metrics.some(({ name }) => name === window.metric);
     const error = hasMetric ? this.source.error : `The hub has no metric ${window.metric}`;
-    const wheel = isScrolled ? "Shift and wheel scroll, wheel zooms" : "Wheel zooms";
-    const hint = isLoading ? "Older slots are loading." : `${wheel}, a click opens.`;
+    const drag = isScrolled ? "A drag scrolls, the" : "The";
+    const hint = isLoading
+      ? "Older slots are loading."
+      : `${drag} wheel or two fingers zoom, a click opens.`;
     this.note.classList.toggle("alert-text", error !== "");
     setText(this.note, error === "" ? `${shown}. ${hint}` : `${error}.`);
     this.surface.canvas.setAttribute(
@@ -516,6 +521,18 @@ class Heatmap implements View {
   }
 
   private listen(frame: HTMLElement): void {
+    let held = { row: 0, from: 0, to: 0 };
+    listenForPinch(
+      frame,
+      () => {
+        this.drag = null;
+        this.pointer = null;
+        hideTip();
+        held = { row: this.row, ...this.shownRange };
+      },
+      (first, now) => this.pinch(held, first, now),
+      () => this.settle(),
+    );
     frame.addEventListener("pointermove", (event) => this.move(event));
     frame.addEventListener("pointerleave", () => {
       this.pointer = null;
@@ -524,12 +541,14 @@ class Heatmap implements View {
     });
     frame.addEventListener("pointerdown", (event) => {
       frame.setPointerCapture(event.pointerId);
-      this.drag = { y: this.place(event)[1], top: this.top, moved: false };
+      const [x, y] = this.place(event);
+      this.drag = { x, y, top: this.top, from: this.shownRange.from, moved: false };
     });
     frame.addEventListener("pointerup", (event) => {
       const moved = this.drag?.moved ?? true;
       this.drag = null;
       if (!moved) this.open(...this.place(event));
+      else this.settle();
     });
     frame.addEventListener(
       "wheel",
@@ -545,9 +564,15 @@ class Heatmap implements View {
 
   private move(event: PointerEvent): void {
     if (this.drag !== null) {
-      const by = this.place(event)[1] - this.drag.y;
-      if (Math.abs(by) > 3) this.drag.moved = true;
-      if (this.drag.moved) this.top = this.drag.top - by / this.row;
+      const [x, y] = this.place(event);
+      const by = { x: x - this.drag.x, y: y - this.drag.y };
+      if (Math.hypot(by.x, by.y) > 3) this.drag.moved = true;
+      if (this.drag.moved) this.top = this.drag.top - by.y / this.row;
+      // The live picture ends with the newest slot.
+      if (this.drag.moved && this.app.state.range !== null) {
+        const { from, to } = this.shownRange;
+        this.show(this.drag.from - (by.x * (to - from)) / this.plot.width, to - from);
+      }
     }
     const inside = this.place(event)[0] >= this.plot.x;
     this.pointer = inside ? { x: this.place(event)[0], y: this.place(event)[1] } : null;
@@ -605,6 +630,47 @@ class Heatmap implements View {
     this.size = size <= fit * 1.001 ? 0 : size;
     this.top = row - (y - plot.y) / this.row;
     this.draw();
+  }
+
+  /** Zooms the time or the rows, by how two fingers lay at first. */
+  private pinch(held: { row: number; from: number; to: number }, first: Fingers, now: Fingers) {
+    const middle = ([one, two]: Fingers, axis: 0 | 1) =>
+      (this.place(one)[axis] + this.place(two)[axis]) / 2;
+    const isTime = apart(first, "offsetX") >= apart(first, "offsetY");
+    const axis = isTime ? "offsetX" : "offsetY";
+    const factor = apart(now, axis) / apart(first, axis);
+    if (!isTime) {
+      this.zoom((held.row * factor) / this.row, middle(now, 1));
+      return;
+    }
+    const { x, width } = this.plot;
+    const share = (fingers: Fingers) => (middle(fingers, 0) - x) / width;
+    const length = (held.to - held.from) / factor;
+    this.show(held.from + share(first) * (held.to - held.from) - share(now) * length, length);
+  }
+
+  /** Shows a time range within what the hub keeps, in milliseconds. */
+  private show(from: number, length: number): void {
+    const { latest, interval } = this.app;
+    if (latest === null) return;
+    const end = this.app.timeOf(latest);
+    const oldest = this.oldest(end);
+    const most = Math.max(SHORTEST, Math.min(length, end - oldest));
+    const start = interval * Math.round(Math.max(oldest, Math.min(from, end - most)) / interval);
+    this.moved = { from: start, to: start + interval * Math.round(most / interval) };
+    this.app.notify("values");
+  }
+
+  /** Keeps the time range that the fingers left. */
+  private settle(): void {
+    if (this.moved !== null) this.app.go({ range: this.moved, at: null }, true);
+    this.moved = null;
+  }
+
+  /** Returns the time range of the picture in milliseconds. */
+  private get shownRange(): { from: number; to: number } {
+    const { first, columns, step } = this.window ?? { first: 0, columns: 1, step: SHORTEST };
+    return { from: first * step, to: (first + columns) * step };
   }
 
   /** Returns the position of a pointer on the picture. */

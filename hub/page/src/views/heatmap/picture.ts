@@ -1,6 +1,13 @@
 //! The pixels of the heat map. A new slot draws one column, and the others stay.
 
-import { type Cells, codeIn, knownShare, NO_ANSWER, NO_DATA } from "../../contract/frame";
+import {
+  type Cells,
+  codeIn,
+  knownShare,
+  LINK_DOWN,
+  NO_ANSWER,
+  NO_DATA,
+} from "../../contract/frame";
 import { dots } from "../../draw/canvas";
 import { pixelOf, pixelsOf, scaleOf } from "../../draw/scale";
 import { theme } from "../../draw/theme";
@@ -36,6 +43,7 @@ export class HeatPicture {
   private readonly inexact = new Set<number>();
   private table = new Int32Array(0);
   private loading = 0;
+  private alert = 0;
   private hatchLight = 0;
   private hatchDark = 0;
   private key = "";
@@ -63,6 +71,7 @@ export class HeatPicture {
       }
       this.table = pixelsOf(scaleOf(window.metric), range.share);
       this.loading = pixelOf(theme().surface);
+      this.alert = pixelOf(theme().alert);
       this.hatchLight = pixelOf(theme().muted);
       this.hatchDark = pixelOf(theme().line);
     }
@@ -111,14 +120,14 @@ export class HeatPicture {
       masked[bin * width + x] = isExact ? 0 : -1;
       if (!isExact) this.inexact.add(column);
       pixels[bin * width + x] =
-        best === NO_ANSWER
-          ? (column + bin) % 3 === 0
-            ? this.hatchLight
-            : this.hatchDark
-          : codes === null
-            ? this.loading
-            : this.table[best];
+        codes === null ? this.loading : this.pixel(best, (column + bin) % 3 === 0);
     }
+  }
+
+  /** Returns the pixel of a code. Lines cross the cells without an answer and those of a cut link. */
+  private pixel(code: number, isLine: boolean): number {
+    if (code === NO_ANSWER) return isLine ? this.hatchLight : this.hatchDark;
+    return code === LINK_DOWN && isLine ? this.alert : this.table[code];
   }
 
   /** Copies the image to a rectangle, oldest column first. */

@@ -15,7 +15,7 @@ export const SILENT = -2;
 export const BROKEN = 1;
 export const ROOT = 2;
 /** Min size in units of a cell with two triangles. */
-const SPLIT = 5;
+export const SPLIT = 5;
 
 /** What the cells show, by cell index: the colours of both directions, and a mark. */
 export class CellLooks {

@@ -97,6 +97,7 @@ class MapView implements View {
       class: "field",
       type: "search",
       placeholder: "Mark nodes",
+      size: 10,
       "aria-label": "Mark nodes by name or GUID",
       on: { input: () => app.setOption("q", this.filter.value.trim()) },
     });
@@ -159,7 +160,7 @@ class MapView implements View {
     const hosts = " The upper left of a host is data to it, the lower right is data from it.";
     const text = rows
       ? `${size}${this.hidesHosts ? "" : hosts}${limit}`
-      : `A cell is the fullest cable of two switches: the upper left sends up, the lower right sends down.${this.matrix.scrolls ? " Wheel: scroll." : ""}`;
+      : `A cell is the fullest cable of two switches: the upper left sends up, the lower right sends down.${this.matrix.scrolls ? " The wheel or a finger scrolls." : ""}`;
     setText(this.note, text);
   }
 

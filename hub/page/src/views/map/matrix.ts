@@ -2,14 +2,14 @@
 //! fullest cable between them. Uneven routing appears as stripes.
 
 import { FULL, hasValue, stateOf } from "../../contract/frame";
-import { clear, createSurface, hatch, type Surface } from "../../draw/canvas";
+import { clear, createSurface, hatch, type Surface, triangle } from "../../draw/canvas";
 import { font, theme } from "../../draw/theme";
 import type { App } from "../../model/app";
 import type { Cable, Topology } from "../../model/topology";
 import { percent } from "../../model/units";
 import { hideTip, showTip } from "../../parts/tooltip";
 import { type Arrangement, arrange, blockName, type Grid, gridOf, LEVEL } from "./blocks";
-import { BROKEN, CellLooks, CellPicture, NONE, ROOT, SILENT } from "./cells";
+import { BROKEN, CellLooks, CellPicture, NONE, ROOT, SILENT, SPLIT } from "./cells";
 import { isSamePicture, type MapData } from "./data";
 import { isSilent } from "./paint";
 
@@ -157,12 +157,17 @@ export class Matrix {
     this.grid.cells.forEach(({ block, row, column }, index) => {
       const mark = marks[index];
       const isEmpty = up[index] === NONE && down[index] === NONE;
-      if (mark === 0 && up[index] !== SILENT && !isEmpty) return;
+      const isHalf = up[index] === NONE || down[index] === NONE;
+      if (mark === 0 && up[index] !== SILENT && !isHalf) return;
       const x = corners[block].x + column * width;
       const y = corners[block].y + row * height - this.top;
       if (up[index] === SILENT || isEmpty) {
         context.fillStyle = hatch(context, isEmpty ? colors.line : colors.muted, colors.surface);
         context.fillRect(x, y, w, hgt);
+      } else if (isHalf && Math.min(w, hgt) >= SPLIT) {
+        const corner = up[index] === NONE ? [x, y] : [x + w, y + hgt];
+        const ground = hatch(context, colors.line, colors.surface);
+        triangle(context, ground, x, y + hgt, x + w, y, corner[0], corner[1]);
       }
       if ((mark & BROKEN) !== 0) {
         context.strokeStyle = colors.alert;
@@ -259,6 +264,7 @@ export class Matrix {
       "pointermove",
       (event) => {
         if (this.data === null) return;
+        if (event.pointerType === "touch") this.scroll(-event.movementY);
         const cable = this.find(...this.place(event));
         if (cable === null) {
           hideTip();

@@ -235,7 +235,8 @@ function paintRoot({ context, layout }: Painting, pin: Pin): void {
   const isIn = ({ x: left, y, width, height }: Box) =>
     x >= left && x <= left + width && pin.y >= y && pin.y <= y + height;
   const box = layout.boxes.find(isIn);
-  const side = box !== undefined && x > box.x + box.width / 2 ? -1 : 1;
+  const isRight = box !== undefined && x > box.x + box.width / 2;
+  const side = isRight || x + 40 > layout.width ? -1 : 1;
   const y = box !== undefined && pin.y > box.y ? pin.y + 13 : pin.y - 7;
   context.strokeStyle = colors.ink;
   context.lineWidth = 2;
@@ -268,7 +269,8 @@ function paintCells(painting: Painting): void {
       context.fillRect(x, y, width, height);
       continue;
     }
-    const color = (code: number) => (hasValue(code) ? scale.color(code / FULL) : colors.line);
+    const none = hatch(context, colors.line, colors.surface);
+    const color = (code: number) => (hasValue(code) ? scale.color(code / FULL) : none);
     triangle(context, color(values[port]), x, y + height, x + width, y + height, x + width, y);
     triangle(context, color(into), x, y, x + width, y, x, y + height);
     if (marks.found.has(row.device) || marks.device === row.device)

@@ -7,6 +7,7 @@ import type { App } from "../../model/app";
 import { cellText } from "../../model/metric";
 import type { Topology } from "../../model/topology";
 import { count, percent } from "../../model/units";
+import { distance, listenForPinch } from "../../parts/pinch";
 import { hideTip, showTip, type TipLine } from "../../parts/tooltip";
 import { combineCodes } from "../heatmap/rows";
 import { Links, paintBackground } from "./curves";
@@ -174,6 +175,21 @@ export class Rowmap {
     const frame = this.frame;
     const { signal } = this.abort;
     const active = () => this.data !== null;
+    let held = 1;
+    listenForPinch(
+      frame,
+      () => {
+        this.drag = null;
+        held = this.zoom;
+        hideTip();
+      },
+      (first, now) => {
+        const [one, two] = now.map((finger) => this.at(finger));
+        const factor = (held * distance(now)) / distance(first) / this.zoom;
+        if (active()) this.zoomAt((one[0] + two[0]) / 2, (one[1] + two[1]) / 2, factor);
+      },
+      () => {},
+    );
     frame.addEventListener(
       "pointerdown",
       (event) => {
