@@ -11,7 +11,7 @@ use ibnet::mad::exchange::{Completion, Outcome};
 use ibnet::mad::header::{METHOD_GET_RESP, MadStatus};
 use ibnet::mad::pma::{Bits, Capabilities};
 use ibnet::mad::smp::{
-    CLASS_SUBN_LID_ROUTED, FEC_MODE_ACTIVE, NODE_INFO, NodeInfo, PORT_INFO_EXTENDED,
+    CLASS_SUBN_LID_ROUTED, FEC_MODE_ACTIVE, NODE_INFO, NodeInfo, PORT_INFO_EXTENDED, PortLimits,
 };
 use ibnet::mad::vendor::register::Image;
 use ibnet::mad::{MAD_LEN, Mad, pma};
@@ -343,6 +343,14 @@ fn longest_port(groups: &[Group], capabilities: Capabilities, fec_mode: u64) -> 
         link_source,
         mtu: Some(4096),
         vls: Some(15),
+        limits: Some(PortLimits {
+            mtu_cap: 5,
+            vl_cap: 5,
+            vl_high_limit: u8::MAX,
+            vl_stall_count: 7,
+            hoq_life: 31,
+            key_violations: [u16::MAX; 3],
+        }),
     };
     let sampler = name();
     let record = PortRecord {

@@ -86,6 +86,43 @@ export type Port = PortRecord & {
      */
     vls: number | null;
     /**
+     * What the last PortInfo reports besides the link, read about once a minute. Null if no record of the last minutes has it
+     */
+    limits: {
+      /**
+       * Largest MTU of the port in bytes
+       */
+      mtu_cap: number | null;
+      /**
+       * Number of data VLs that the port has
+       */
+      vl_cap: number | null;
+      /**
+       * VLHighLimit in units of 4096 bytes. 255: no limit; 0: one packet
+       */
+      vl_high_limit: number | null;
+      /**
+       * Packets in a row that are dropped before the VL is stalled. 0: it never is
+       */
+      vl_stall_count: number | null;
+      /**
+       * Exponent n of 4.096 us x 2^n. From 20 on: no limit
+       */
+      hoq_life: number | null;
+      /**
+       * Packets with a wrong M_Key. Stops at 65535
+       */
+      mkey_violations: number | null;
+      /**
+       * Packets with a wrong P_Key. Stops at 65535
+       */
+      pkey_violations: number | null;
+      /**
+       * Packets with a wrong Q_Key. Stops at 65535
+       */
+      qkey_violations: number | null;
+    } | null;
+    /**
      * `live` if the device reported width and speed, `file` if the net file has them
      */
     source: string;
