@@ -11,9 +11,9 @@ import { grouped } from "../model/units";
 import { h } from "../parts/dom";
 import { orderOf } from "../parts/filter";
 import { BLOCKED_LEGEND, legend, UTILIZATION_LEGEND } from "../parts/meter";
-import { type Column, linkCell, Table } from "../parts/table";
+import { type Column, Table } from "../parts/table";
 import type { View } from "../parts/view";
-import { meterColumn, rank } from "./columns";
+import { drawPort, meterColumn, rank } from "./columns";
 import { LiveTable } from "./livetable";
 
 const TREND_SLOTS = 60;
@@ -42,12 +42,7 @@ export function makeLinks(app: App, topology: Topology): View {
     value: (link) => topology.nameOf(port(link)),
     draw: (cell, link) => {
       const index = port(link);
-      linkCell(
-        cell,
-        topology.shortName(index),
-        app.href({ view: "port", item: topology.keyOf(index) }),
-        topology.nameOf(index),
-      );
+      drawPort(app, cell, topology.ports[index], topology.shortName(index));
     },
   });
   const columns: Column<Link>[] = [

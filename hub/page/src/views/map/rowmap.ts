@@ -351,7 +351,7 @@ export class Rowmap {
     if (hit.kind === "box") {
       const unit = this.scene.units[hit.unit];
       if (unit.switches.length > 1) this.app.setOption("open", unit.id);
-      else this.app.go({ view: "ports", item: "", options: { q: unit.id } }, true);
+      else this.app.go({ view: "switch", item: unit.id, options: {} }, true);
       return;
     }
     if (hit.kind === "curve" && hit.curve.bundle.links.length > 2) {
