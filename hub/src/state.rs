@@ -22,6 +22,7 @@ use crate::alerts::status::Alerts;
 use crate::archive::{Archive, status};
 use crate::clocks::Heard;
 use crate::events::{EventRow, Events, Filter};
+use crate::forwarding::{Condition, Tables};
 use crate::jobs::Jobs;
 use crate::live::board::{Board, SlotTime};
 use crate::live::frame::{Frame, NO_DATA};
@@ -79,6 +80,7 @@ pub(crate) struct State {
     pub(crate) samplers: Samplers,
     pub(crate) events: Events,
     pub(crate) jobs: Jobs,
+    tables: Tables,
     pub(crate) inputs: Vec<InputState>,
     limits: Limits,
     collector: Collector,
@@ -117,7 +119,7 @@ pub(crate) struct Hub {
     pub(crate) packing: Option<Arc<status::Shared>>,
     /// Groups of hosts.
     pub(crate) groups: Groups,
-    /// Forwarding tables.
+    /// Forwarding tables of a file, which are used instead of those of the records.
     pub(crate) routes: Option<Reread<Routes>>,
     /// Marks of applications.
     pub(crate) marks: Option<Reread<Vec<Mark>>>,
@@ -128,6 +130,11 @@ pub(crate) struct Hub {
     /// The regions of congestion.
     regions: Mutex<Arc<Trees>>,
 }
+
+/// Reason for missing forwarding tables.
+const NO_ROUTES: &str = "no sampler has sent forwarding tables; set enabled = true in the table \
+                         [routes] of ibnet.toml on the sampler hosts, or name a file with the key \
+                         routes of the hub";
 
 /// A recording counts as read when this time has passed without new lines.
 const RECORDING_ENDS: Duration = Duration::from_secs(2);
@@ -170,6 +177,7 @@ impl Hub {
             samplers: Samplers::default(),
             events: Events::default(),
             jobs: Jobs::default(),
+            tables: Tables::default(),
             inputs: inputs.iter().map(input).collect(),
             limits,
             collector: Collector::default(),
@@ -217,6 +225,24 @@ impl Hub {
     pub(crate) fn with_routes(self, path: Option<PathBuf>) -> Self {
         let routes = path.map(|path| Reread::new(path, Routes::parse));
         Self { routes, ..self }
+    }
+
+    /// Returns the forwarding tables: those of the file, or else the newest of the records.
+    ///
+    /// # Errors
+    /// Returns the reason if there is none, with the remedy.
+    pub(crate) fn forwarding(&self) -> Result<(Arc<Routes>, Condition), String> {
+        if let Some(file) = &self.routes {
+            let routes = file.get()?;
+            let condition = Condition {
+                switches: routes.switches().count(),
+                ..Condition::default()
+            };
+            return Ok((routes, condition));
+        }
+        let state = self.read();
+        let routes = state.tables.routes().ok_or(NO_ROUTES)?;
+        Ok((routes, state.tables.condition()))
     }
 
     pub(crate) fn with_marks(self, path: Option<PathBuf>) -> Self {
@@ -429,7 +455,14 @@ impl State {
                     self.store.refuse();
                 }
             }
-            Record::Histogram(_) | Record::Routes(_) => {}
+            Record::Routes(routes) => {
+                let source = self.samplers.source(&routes.sampler);
+                let is_apart = source.is_some_and(|source| source.is_apart);
+                if !is_apart && !self.tables.add(routes) {
+                    self.store.refuse();
+                }
+            }
+            Record::Histogram(_) => {}
         }
     }
 
@@ -609,7 +642,11 @@ impl State {
     }
 
     pub(crate) fn kept(&self) -> Kept {
-        self.store.kept(self.newest_ns())
+        let kept = self.store.kept(self.newest_ns());
+        Kept {
+            octets: kept.octets + self.tables.octets(),
+            ..kept
+        }
     }
 
     /// Returns events with the names of their devices.

@@ -21,7 +21,7 @@ use crate::state::Hub;
 
 /// Addresses of the API, without the prefix `/api/v1`.
 #[cfg(test)]
-pub(crate) const ADDRESSES: [&str; 24] = [
+pub(crate) const ADDRESSES: [&str; 25] = [
     "/alerts",
     "/alerts/mark",
     "/errors",
@@ -37,6 +37,7 @@ pub(crate) const ADDRESSES: [&str; 24] = [
     "/links/health",
     "/live",
     "/marks",
+    "/path",
     "/port/{guid}/{number}",
     "/port/{guid}/{number}/physical",
     "/ports",
@@ -71,6 +72,7 @@ pub(super) fn router_of(app: App) -> Router {
         .route("/links/health", get(lists::links_health))
         .route("/live", get(live))
         .route("/marks", get(values::marks))
+        .route("/path", get(lists::path))
         .route("/port/{guid}/{number}", get(values::one_port))
         .route("/port/{guid}/{number}/physical", get(values::physical))
         .route("/ports", get(lists::ports))

@@ -13,6 +13,7 @@
 //! | [`memory`] | the records in memory behind those of an archive |
 //! | [`passes`] | the last passes over the records |
 //! | [`error`] | the errors of a query |
+//! | [`path`] | the links between two hosts |
 //! | [`physical`] | the physical layer of a port |
 //! | [`port`] | the last record of a port |
 //! | [`ports`] | the newest values of ports that match a text |
@@ -31,6 +32,7 @@ pub(crate) mod managers;
 pub(crate) mod marks;
 pub(crate) mod memory;
 pub(crate) mod passes;
+pub(crate) mod path;
 pub(crate) mod phases;
 pub(crate) mod physical;
 pub(crate) mod port;

@@ -204,7 +204,9 @@ pub(crate) fn find(hub: &Hub, key: PortKey) -> Result<PortAnswer, ApiError> {
     let events = state.events(&filter);
     let interval_ns = state.samplers.interval_ns();
     let index = state.topology.find(key);
-    let from = state.newest_ns().saturating_sub(PORT_INFO_NS.max(3 * interval_ns));
+    let from = state
+        .newest_ns()
+        .saturating_sub(PORT_INFO_NS.max(3 * interval_ns));
     let recent = state.store.chunks(key, from, u64::MAX);
     drop(state);
     let limits = recent.and_then(|chunks| {

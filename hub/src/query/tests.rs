@@ -1093,7 +1093,7 @@ fn matrix_of_a_job_equals_that_of_the_analysis_of_files() {
     let without = ask(&hub, "7", Some(range));
     assert_eq!(without["matrix"], Json::Null);
     let reason = without["reason"].as_str().expect("a reason");
-    assert!(reason.contains("set the key routes"), "{reason}");
+    assert!(reason.contains("[routes]"), "{reason}");
 
     let hub = hub.with_routes(Some(file("routes.fdbs")));
     let found = ask(&hub, "7", Some(range));
@@ -1208,6 +1208,15 @@ fn node_with_two_ports_counts_once() {
     let neighbour = &one["neighbours"][0];
     let counts = ["job", "ports", "nodes", "node_count"].map(|name| neighbour[name].clone());
     assert_eq!(counts, [json!("8"), json!(2), json!(1), json!(1)]);
+    let run = hub.read().jobs.find("8").expect("a job").run.clone();
+    let span = ["start_ns", "end_ns"].map(|name| neighbour[name].clone());
+    assert_eq!(span, [json!(run.from), json!(run.to)]);
+    let nodes: Vec<_> = one["node_errors"]
+        .as_object()
+        .expect("errors")
+        .keys()
+        .collect();
+    assert!(nodes.contains(&&"node101".to_owned()), "{nodes:?}");
     // The two ports are blocked for 0.3 % and 1.3 % of the time.
     let other =
         serde_json::to_value(jobs::one(&hub, &Evaluations::default(), "8", during).expect("found"))

@@ -202,7 +202,8 @@ pub fn management_readers(attribute: u16) -> Vec<FieldReader> {
         _ => &[],
     };
     let reader = |field: &'static Field| {
-        let named = |(ours, theirs): &(&str, &'static str)| (*ours == field.name).then_some(*theirs);
+        let named =
+            |(ours, theirs): &(&str, &'static str)| (*ours == field.name).then_some(*theirs);
         let theirs = MANAGEMENT_NAMES.iter().find_map(named).or_else(|| {
             let mut printed = PRINTED.iter();
             printed.find_map(|printed| named(&(printed.field.name, printed.libibmad)))

@@ -158,6 +158,8 @@ export interface Schemas {
   Links: Links;
   Manager: Manager;
   Managers: Managers;
+  Path: Path;
+  PathLink: PathLink;
   Physical: Physical;
   PhysicalPage: PhysicalPage;
   Port: Port;
@@ -683,6 +685,78 @@ export interface Managers {
    */
   master_changes: number;
   events: Event[];
+}
+export interface Path {
+  from_ns: number;
+  to_ns: number;
+  /**
+   * Links from the sender to the receiver, one rail after the other
+   */
+  rows: PathLink[];
+  /**
+   * Links of the way back, which can be another one
+   */
+  back: PathLink[];
+  /**
+   * Why a path is not known, or not to its end
+   */
+  reason: string | null;
+  /**
+   * Condition of the forwarding tables. Null without tables
+   */
+  tables: {
+    /**
+     * Number of switches with a table
+     */
+    switches: number;
+    /**
+     * Switches of which a part of the table was not read yet
+     */
+    partial: string[];
+    /**
+     * Switches whose table has changed since it was last read as a whole
+     */
+    changing: string[];
+    /**
+     * Time of the newest record. Null for the tables of a file
+     */
+    newest_ns: number | null;
+  } | null;
+}
+export interface PathLink {
+  sender: PortName;
+  receiver: PortName;
+  /**
+   * Number of the link on the path, from 1
+   */
+  hop: number;
+  from: PortName;
+  to: PortName;
+  link: string;
+  stat: string;
+  xmit_gbps: number | null;
+  /**
+   * 0 to 1
+   */
+  xmit_utilization: number | null;
+  /**
+   * 0 to 1
+   */
+  xmit_utilization_peak: number | null;
+  /**
+   * 0 to 1
+   */
+  blocked: number | null;
+  /**
+   * 0 to 1
+   */
+  back_utilization: number | null;
+  /**
+   * 0 to 1
+   */
+  back_blocked: number | null;
+  errors: number;
+  ends_disagree: boolean;
 }
 export interface Physical {
   /**
@@ -1420,6 +1494,12 @@ export interface JobDetail {
    */
   marks_error: string | null;
   /**
+   * Increase of the error counters of the links of each node in the time range of links, by its name in lower case
+   */
+  node_errors: {
+    [k: string]: number;
+  };
+  /**
    * The marks within the time range of links, added up by name
    */
   phases: {
@@ -1465,13 +1545,18 @@ export interface JobDetail {
     job_down_gbps: number;
   }[];
   /**
-   * Jobs that used the same links
+   * Jobs at the same leaf switches in the time of the job, with the most traffic in the time range first
    */
   neighbours: {
     job: string;
     name: string | null;
     user: string | null;
     state: string;
+    start_ns: number;
+    /**
+     * Null while the job runs
+     */
+    end_ns: number | null;
     node_count: number;
     /**
      * Number of leaf switches that both jobs use
@@ -1486,7 +1571,7 @@ export interface JobDetail {
      */
     nodes: number;
     /**
-     * Estimated part of the neighbour in the traffic of the links, in Gb/s
+     * Estimated part of the neighbour in the traffic of the links, in Gb/s: 0 if it did not run in the time range
      */
     up_gbps: number;
     down_gbps: number;

@@ -41,6 +41,8 @@ export type {
   Managers as ManagerRows,
   Mark as MarkRow,
   Marks as MarkRows,
+  Path,
+  PathLink,
   Physical as PhysicalDetail,
   PhysicalPage,
   Port as PortDetail,

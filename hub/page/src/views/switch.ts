@@ -10,6 +10,7 @@ import type {
   PhysicalDetail,
 } from "../contract/types";
 import { utilizationScale } from "../draw/scale";
+import { phone, zoom } from "../draw/theme";
 import type { App, Change } from "../model/app";
 import { type FoldedEvent, folded } from "../model/events";
 import { Poll } from "../model/poll";
@@ -18,7 +19,7 @@ import type { Topology } from "../model/topology";
 import { count, grouped, percent } from "../model/units";
 import { h, setText } from "../parts/dom";
 import { orderOf } from "../parts/filter";
-import { BLOCKED_LEGEND, legend, UTILIZATION_LEGEND } from "../parts/meter";
+import { BLOCKED_LEGEND, legend, STATES, UTILIZATION_LEGEND } from "../parts/meter";
 import { type Column, linkCell, Table } from "../parts/table";
 import { hideTip, showTip, type TipLine } from "../parts/tooltip";
 import type { View } from "../parts/view";
@@ -33,6 +34,11 @@ import { isFault, verdictText } from "./verdict";
 const PERIOD = 5000;
 /** Number of ports of a block of the front panel, as between two gaps of a real one. */
 const BLOCK = 12;
+/** Blocked share from which a port without faults is worse than a full one. */
+const LEAST = 0.005;
+/** Max number of rows of ports without scrolling, and the height of a row. */
+const MAX_ROWS = 40;
+const ROW = 28;
 /** Max number of events. */
 const EVENTS = 100;
 
@@ -62,7 +68,7 @@ class SwitchView implements View {
   private readonly table: Table<number>;
   private readonly events: Table<FoldedEvent>;
   private readonly text = h("p", { class: "switch-text", role: "status" });
-  private readonly worst = h("a", { class: "action", hidden: true });
+  private readonly worst = h("a", { class: "action", id: "worst-port" });
   private readonly sensors = panel("Device", "switch-device");
   private shown: (unknown | null)[] = [];
   private errors = new Map<number, ErrorRow[]>();
@@ -93,8 +99,10 @@ class SwitchView implements View {
       open: (port) => app.go({ view: "port", item: topology.keyOf(port), options: {} }, true),
       ...orderOf(app, "port", false),
       empty: "No sampler reads a port of this switch.",
-      height: 28,
+      height: ROW,
     });
+    const rows = Math.max(2, Math.min(this.ports.length, MAX_ROWS));
+    this.table.element.style.height = `${((rows + 1.6) * ROW * zoom() * (phone().matches ? 2.8 : 1)) | 0}px`;
     this.events = new Table({
       label: "Events of this switch",
       columns: eventColumns(app),
@@ -106,12 +114,7 @@ class SwitchView implements View {
     const front = panel("Front", "switch-front");
     front.body.append(
       this.front(),
-      h(
-        "div",
-        { class: "foot" },
-        legend([UTILIZATION_LEGEND]),
-        h("span", { class: "legend-state" }, h("i", { class: "swatch fault" }), "fault or errors"),
-      ),
+      legend([UTILIZATION_LEGEND], [...STATES, ["fault", "fault or errors"]]),
     );
     setText(front.note, "a drawing by port number, odd above even: the real front can differ");
     const list = panel("Ports", "switch-ports", legend([BLOCKED_LEGEND], []));
@@ -136,8 +139,9 @@ class SwitchView implements View {
       ),
       this.text,
       front.element,
+      this.sensors.element,
       list.element,
-      h("div", { class: "port-side" }, this.sensors.element, history.element),
+      history.element,
     );
     this.element.classList.toggle("failed", device < 0);
   }
@@ -357,7 +361,7 @@ class SwitchView implements View {
         draw: (cell, port) => {
           const peer = this.peer(port);
           if (peer === null) cell.replaceChildren(topology.peerNameOf(port) || "–");
-          else drawPort(app, cell, topology.ports[peer]);
+          else drawPort(app, cell, topology.ports[peer], topology.shortName(peer));
         },
       },
       {
@@ -450,11 +454,10 @@ class SwitchView implements View {
     this.text.classList.toggle("alert-text", silent);
     const [first, ...others] = this.ports;
     const worst = others.reduce((x, y) => (this.badness(y) > this.badness(x) ? y : x), first);
-    const why =
-      this.faults(worst) ||
-      (this.badness(worst) > 0.001 ? `blocked ${percent(shareOf(this.code(BLOCKED, worst)))}` : "");
-    this.worst.hidden = why === "";
-    setText(this.worst, `Worst port: ${this.numberOf(worst)}, ${why}`);
+    const waits = shareOf(this.code(BLOCKED, worst)) ?? 0;
+    const why = this.faults(worst) || (waits >= LEAST ? `blocked ${percent(waits)}` : "");
+    const full = `Fullest port: ${this.numberOf(worst)}, ${percent(shareOf(this.use(worst)))}`;
+    setText(this.worst, why === "" ? full : `Worst port: ${this.numberOf(worst)}, ${why}`);
     const href = this.app.href({ view: "port", item: this.topology.keyOf(worst) });
     if (this.worst.getAttribute("href") !== href) this.worst.setAttribute("href", href);
   }
