@@ -227,6 +227,7 @@ fn answers_have_the_described_form() {
         ("/topology", String::new()),
         ("/ports", "q=node".to_owned()),
         ("/marks", String::new()),
+        ("/path", format!("sender=node101&receiver=node104&{range}")),
         ("/port/{guid}/{number}", String::new()),
         ("/port/{guid}/{number}/physical", String::new()),
         ("/series", "port=0x0000000000000001/1&metric=xmit_gbps".to_owned()),

@@ -20,6 +20,7 @@ use ibnet_record::types::{Guid, PortNum};
 use serde_json::{Value as Json, json};
 
 mod minutes;
+mod path;
 mod seam;
 
 pub(crate) use self::seam::pack;

@@ -140,8 +140,8 @@ class SwitchView implements View {
       this.text,
       front.element,
       this.sensors.element,
-      list.element,
       history.element,
+      list.element,
     );
     this.element.classList.toggle("failed", device < 0);
   }
@@ -409,8 +409,8 @@ class SwitchView implements View {
         value: (port) => this.faults(port) || this.verdicts.get(port)?.verdict || null,
         draw: (cell, port) => {
           const verdict = this.verdicts.get(port);
-          const rules = verdict === undefined ? "" : `${verdict.verdict} ${verdictText(verdict)}`;
-          const text = this.faults(port) || rules.trim() || "–";
+          const rules = verdict === undefined ? [] : [verdict.verdict, verdictText(verdict)];
+          const text = this.faults(port) || rules.filter((part) => part !== "").join(": ") || "–";
           setText(cell, text);
           cell.title = text;
           const rows = this.errors.get(port) ?? [];

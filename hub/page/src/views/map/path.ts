@@ -215,7 +215,8 @@ function summary({ rows, back, reason }: Path): string {
       : `most blocked: ${most.from.node} / ${most.from.port}, ${percent(most.blocked)} of the time`,
     faulty === 0 ? "" : `${count(faulty, "link")} with errors`,
   ].filter((part) => part !== "");
-  return [...parts, ...(reason === null ? [] : [reason])].map((part) => `${part}.`).join(" ");
+  const text = parts.length === 0 ? "" : `${parts.join("; ")}.`;
+  return reason === null ? text : `${text} ${reason[0].toUpperCase()}${reason.slice(1)}.`.trim();
 }
 
 function tablesText({ tables }: Path): string {
