@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
+use ibnet::cabling::Plan;
 use ibnet::metrics::Users;
 use ibnet::topology::Fabric;
 use ibnet_analysis::groups::Groups;
@@ -30,6 +31,7 @@ use crate::live::rounds::{Due, Rounds};
 use crate::live::timeline::{Sample, Timeline};
 use crate::live::topology::{Collector, Topology};
 use crate::live::{COUNT, most_slots};
+use crate::query::cabling::LastComparison;
 use crate::reread::Reread;
 use crate::samplers::{Arrival, ClockChange, Samplers, is_in_slot};
 use crate::store::{Kept, Limits, Store, Times};
@@ -121,6 +123,9 @@ pub(crate) struct Hub {
     pub(crate) groups: Groups,
     /// Forwarding tables of a file, which are used instead of those of the records.
     pub(crate) routes: Option<Reread<Routes>>,
+    /// Cables as planned, and the last comparison with them.
+    pub(crate) cabling: Option<Reread<Plan>>,
+    pub(crate) compared: LastComparison,
     /// Marks of applications.
     pub(crate) marks: Option<Reread<Vec<Mark>>>,
     /// Users who may mark alerts. Without it, the API changes nothing.
@@ -203,6 +208,8 @@ impl Hub {
             packing: None,
             groups: Groups::default(),
             routes: None,
+            cabling: None,
+            compared: LastComparison::default(),
             marks: None,
             users: None,
             alerts: Mutex::default(),
@@ -243,6 +250,15 @@ impl Hub {
         let state = self.read();
         let routes = state.tables.routes().ok_or(NO_ROUTES)?;
         Ok((routes, state.tables.condition()))
+    }
+
+    pub(crate) fn with_cabling(self, path: Option<PathBuf>) -> Self {
+        let parse = |text: &str, name: &str| {
+            let mut plan = Plan::default();
+            plan.add(text.as_bytes(), name).map(|()| plan)
+        };
+        let cabling = path.map(|path| Reread::new(path, parse));
+        Self { cabling, ..self }
     }
 
     pub(crate) fn with_marks(self, path: Option<PathBuf>) -> Self {

@@ -17,6 +17,7 @@ use super::places::Weight;
 use super::values::kept_range;
 use crate::events::{EventRow, Filter};
 use crate::kinds;
+use crate::query::cabling;
 use crate::query::congestion;
 use crate::query::error::{ApiError, wrong};
 use crate::query::health;
@@ -120,6 +121,16 @@ pub(crate) async fn path(
         Answer::json(&path::find(hub, &evaluations, (sender, receiver), range)?)
     })
     .await
+}
+
+pub(crate) async fn cabling(
+    State(app): State<App>,
+    headers: HeaderMap,
+    RawQuery(query): RawQuery,
+) -> Answered {
+    Params::parse(query.as_deref(), &[])?;
+    app.compute(headers, |hub| Answer::json(&*cabling::find(hub)?))
+        .await
 }
 
 pub(crate) async fn links_health(

@@ -21,9 +21,10 @@ use crate::state::Hub;
 
 /// Addresses of the API, without the prefix `/api/v1`.
 #[cfg(test)]
-pub(crate) const ADDRESSES: [&str; 25] = [
+pub(crate) const ADDRESSES: [&str; 26] = [
     "/alerts",
     "/alerts/mark",
+    "/cabling",
     "/errors",
     "/events",
     "/group/{name}",
@@ -59,6 +60,7 @@ pub(super) fn router_of(app: App) -> Router {
     let api = Router::new()
         .route("/alerts", get(alerts::list))
         .route("/alerts/mark", post(alerts::mark))
+        .route("/cabling", get(lists::cabling))
         .route("/errors", get(lists::errors))
         .route("/events", get(lists::events))
         .route("/group/{name}", get(groups::one))

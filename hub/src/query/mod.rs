@@ -6,6 +6,7 @@
 //! | [`series`] | the values of a port over time |
 //! | [`heat`] | the values of all ports over time |
 //! | [`evaluated`] | links, congestion trees and errors |
+//! | [`cabling`] | the cables that differ from the plan |
 //! | [`congestion`] | congestion trees with their regions and jobs |
 //! | [`groups`] | groups of hosts with their traffic |
 //! | [`health`] | the links with their verdicts |
@@ -21,6 +22,7 @@
 //! | [`phases`] | the marks of applications |
 //! | [`marks`] | the marks of the timeline |
 
+pub(crate) mod cabling;
 pub(crate) mod congestion;
 pub(crate) mod error;
 pub(crate) mod evaluated;

@@ -142,6 +142,9 @@ export interface Schemas {
   Alert: Alert;
   AlertMark: AlertMark;
   Alerts: Alerts;
+  CableEnd: CableEnd;
+  CableFinding: CableFinding;
+  Cabling: Cabling;
   CounterValue: CounterValue;
   Error: Error;
   ErrorRatio: ErrorRatio;
@@ -290,6 +293,83 @@ export interface Receiver {
    * Why the last attempt failed
    */
   error: string | null;
+}
+export interface CableEnd {
+  /**
+   * Null if only the plan names the device
+   */
+  guid: string | null;
+  /**
+   * Node description, or the name in the plan, untrusted text
+   */
+  name: string;
+  port: number;
+}
+export interface CableFinding {
+  kind:
+    | "missing"
+    | "wrong_rail"
+    | "swapped"
+    | "wrong_device"
+    | "wrong_port"
+    | "wrong_speed"
+    | "wrong_part"
+    | "wrong_length"
+    | "unplanned";
+  /**
+   * Findings with the same number belong together
+   */
+  group: number;
+  /**
+   * Both ends as planned. Null for an unplanned cable
+   */
+  planned: CableEnd[] | null;
+  /**
+   * Both ends as they are. Null for a missing cable
+   */
+  found: CableEnd[] | null;
+  /**
+   * File and line of the planned cable
+   */
+  line: string | null;
+  /**
+   * Label of the planned cable
+   */
+  label: string | null;
+  /**
+   * Planned and found value of a wrong speed
+   */
+  values: string[] | null;
+}
+export interface Cabling {
+  /**
+   * Number of planned cables
+   */
+  planned: number;
+  /**
+   * Number of cables that are as planned
+   */
+  right: number;
+  /**
+   * Number of cables at devices that the plan does not name
+   */
+  beyond: number;
+  /**
+   * Number of devices of the plan that the records do not have
+   */
+  not_found: number;
+  /**
+   * Number of lines of the plan that were not compared
+   */
+  remarks: number;
+  /**
+   * Differences, the worst kind first
+   */
+  rows: CableFinding[];
+  /**
+   * Why nothing was compared
+   */
+  reason: string | null;
 }
 export interface Error {
   /**

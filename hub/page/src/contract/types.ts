@@ -17,6 +17,9 @@ import type {
 export type {
   Alert as AlertRow,
   Alerts,
+  CableEnd,
+  CableFinding,
+  Cabling,
   CounterValue,
   ErrorRatio,
   ErrorRow,

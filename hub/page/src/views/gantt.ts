@@ -30,7 +30,7 @@ export class JobGantt {
   private readonly note: HTMLElement;
 
   constructor(private readonly app: App) {
-    const { element, body, note } = panel("Jobs on the same links", "job-part job-gantt");
+    const { element, body, note } = panel("Jobs over time", "job-part job-gantt");
     this.element = element;
     this.body = body;
     this.note = note;

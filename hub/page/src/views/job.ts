@@ -280,11 +280,11 @@ class JobView implements View {
     if (row.bins_from_ns === null) return;
     const bins = row.bins_from_ns / 1e6;
     // The first and the last bin are of the run only.
-    const from = Math.max(bins, row.start_ns / 1e6);
+    const from = Math.max(bins, (row.traffic_from_ns ?? row.start_ns) / 1e6);
     const last = Math.max(t.at(-1) ?? from, from + 1000);
     const to = row.end_ns === null ? Math.max(from + 60_000, last) : last;
     this.chart.show(
-      [{ label: "Sent", t, v }],
+      [{ label: "Sent", t: [from, ...t], v: [v[0] ?? null, ...v] }],
       from,
       to,
       undefined,

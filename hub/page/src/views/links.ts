@@ -13,6 +13,7 @@ import { orderOf } from "../parts/filter";
 import { BLOCKED_LEGEND, legend, UTILIZATION_LEGEND } from "../parts/meter";
 import { type Column, Table } from "../parts/table";
 import type { View } from "../parts/view";
+import { CablingNote } from "./cabling";
 import { drawPort, meterColumn, rank } from "./columns";
 import { LiveTable } from "./livetable";
 
@@ -109,6 +110,7 @@ export function makeLinks(app: App, topology: Topology): View {
     () => app.notify("values"),
     10_000,
   );
+  const cabling = new CablingNote(app);
   const element = h(
     "div",
     { class: "fill" },
@@ -121,6 +123,7 @@ export function makeLinks(app: App, topology: Topology): View {
       h("span", { class: "space" }),
       legend([UTILIZATION_LEGEND, BLOCKED_LEGEND], []),
     ),
+    cabling.element,
     table.element,
   );
 
@@ -128,6 +131,7 @@ export function makeLinks(app: App, topology: Topology): View {
     element,
     update(changes: ReadonlySet<Change>) {
       poll.refresh();
+      cabling.update();
       utilization = app.values(UTILIZATION);
       blocked = app.values(BLOCKED);
       if (poll.answer !== null && poll.answer !== answer) {
@@ -145,6 +149,7 @@ export function makeLinks(app: App, topology: Topology): View {
     close() {
       table.close();
       poll.close();
+      cabling.close();
     },
   };
 }

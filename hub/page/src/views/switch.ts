@@ -23,6 +23,7 @@ import { BLOCKED_LEGEND, legend, STATES, UTILIZATION_LEGEND } from "../parts/met
 import { type Column, linkCell, Table } from "../parts/table";
 import { hideTip, showTip, type TipLine } from "../parts/tooltip";
 import type { View } from "../parts/view";
+import { CablingNote } from "./cabling";
 import { drawPort, meterColumn, rank } from "./columns";
 import { eventColumns } from "./events";
 import { bySeverity, faultText, isSevere } from "./faults";
@@ -69,6 +70,7 @@ class SwitchView implements View {
   private readonly events: Table<FoldedEvent>;
   private readonly text = h("p", { class: "switch-text", role: "status" });
   private readonly worst = h("a", { class: "action", id: "worst-port" });
+  private readonly cabling: CablingNote;
   private readonly sensors = panel("Device", "switch-device");
   private shown: (unknown | null)[] = [];
   private errors = new Map<number, ErrorRow[]>();
@@ -81,6 +83,7 @@ class SwitchView implements View {
     private readonly topology: Topology,
   ) {
     this.guid = app.state.item;
+    this.cabling = new CablingNote(app, this.guid);
     const device = topology.deviceOf(this.guid);
     this.ports = device < 0 ? [] : topology.portsOf[device].filter((p) => this.numberOf(p) > 0);
     const changed = () => app.notify("values");
@@ -138,6 +141,7 @@ class SwitchView implements View {
         ),
       ),
       this.text,
+      this.cabling.element,
       front.element,
       this.sensors.element,
       history.element,
@@ -152,6 +156,7 @@ class SwitchView implements View {
       return;
     }
     for (const poll of Object.values(this.polls)) poll.refresh();
+    this.cabling.update();
     this.take();
     if (changes.has("state")) this.table.forget();
     const slot = this.app.shown ?? 0;
@@ -169,6 +174,7 @@ class SwitchView implements View {
 
   close(): void {
     for (const poll of Object.values(this.polls)) poll.close();
+    this.cabling.close();
     this.table.close();
     this.events.close();
     hideTip();
@@ -310,6 +316,8 @@ class SwitchView implements View {
     const verdict = this.verdicts.get(port);
     const texts = rows.map((row) => faultText(row));
     if (verdict !== undefined && isFault(verdict)) texts.push(`${verdict.verdict} the cable`);
+    const cable = this.cabling.at(this.guid, this.numberOf(port));
+    if (cable !== "") texts.push(cable);
     return texts.join("; ");
   }
 

@@ -12,6 +12,7 @@ import { choice } from "../../parts/choice";
 import { h, setText } from "../../parts/dom";
 import { BLOCKED_LEGEND, legend, UTILIZATION_LEGEND } from "../../parts/meter";
 import type { View } from "../../parts/view";
+import { CablingNote } from "../cabling";
 import { Selection } from "../selection";
 import { MAX_COLOURED, MAX_STRONG } from "./curves";
 import type { MapData } from "./data";
@@ -47,6 +48,7 @@ class MapView implements View {
   private readonly trees: Poll<TreeRows>;
   private readonly selection: Selection;
   private readonly path: PathPart;
+  private readonly cabling: CablingNote;
   private readonly controls: { element: HTMLElement; update: () => void }[];
   private readonly crumbs = h("span", { class: "muted" });
   private readonly filter: HTMLInputElement;
@@ -67,6 +69,7 @@ class MapView implements View {
     );
     this.selection = new Selection(app);
     this.path = new PathPart(app, topology);
+    this.cabling = new CablingNote(app);
     this.controls = [
       choice(
         "Metric",
@@ -123,6 +126,7 @@ class MapView implements View {
         ...this.path.elements,
         this.crumbs,
       ),
+      this.cabling.element,
       frame,
       this.path.element,
       h("div", { class: "foot" }, this.legend, this.note),
@@ -143,6 +147,7 @@ class MapView implements View {
     this.trees.refresh();
     this.selection.update();
     this.path.update();
+    this.cabling.update();
     if (document.activeElement !== this.filter) this.filter.value = app.option("q");
     const metric = app.state.metric === BLOCKED ? BLOCKED : UTILIZATION;
     const data = this.data(metric);
@@ -175,6 +180,7 @@ class MapView implements View {
     this.trees.close();
     this.selection.close();
     this.path.close();
+    this.cabling.close();
   }
 
   private data(metric: string): MapData {
