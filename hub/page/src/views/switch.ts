@@ -117,7 +117,7 @@ class SwitchView implements View {
     const front = panel("Front", "switch-front");
     front.body.append(
       this.front(),
-      legend([UTILIZATION_LEGEND], [...STATES, ["fault", "fault or errors"]]),
+      legend([UTILIZATION_LEGEND], [...STATES, ["faulty", "fault or errors"]]),
     );
     setText(front.note, "a drawing by port number, odd above even: the real front can differ");
     const list = panel("Ports", "switch-ports", legend([BLOCKED_LEGEND], []));
@@ -237,7 +237,12 @@ class SwitchView implements View {
       ...own.flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]),
     );
     const card = answer === null ? null : switchCard(answer);
-    const reason = answer === null ? error || "Waiting for the hub…" : physicalReason(answer);
+    const reason =
+      answer === null
+        ? error || "Waiting for the hub…"
+        : answer.pages.length === 0
+          ? physicalReason(answer)
+          : "not read yet.";
     this.sensors.body.replaceChildren(
       facts,
       card ?? h("p", { class: "empty" }, `Sensors and firmware: ${reason}`),
@@ -302,7 +307,7 @@ class SwitchView implements View {
       lamp.classList.toggle(name, state === text);
     lamp.classList.toggle("no-data", share === null && !["no answer", "link down"].includes(state));
     const faults = this.faults(port);
-    element.classList.toggle("fault", faults !== "");
+    element.classList.toggle("faulty", faults !== "");
     const use = share === null ? state : percent(share);
     element.setAttribute(
       "aria-label",
