@@ -31,7 +31,6 @@ use crate::live::rounds::{Due, Rounds};
 use crate::live::timeline::{Sample, Timeline};
 use crate::live::topology::{Collector, Topology};
 use crate::live::{COUNT, most_slots};
-use crate::query::cabling::LastComparison;
 use crate::reread::Reread;
 use crate::samplers::{Arrival, ClockChange, Samplers, is_in_slot};
 use crate::store::{Kept, Limits, Store, Times};
@@ -123,9 +122,8 @@ pub(crate) struct Hub {
     pub(crate) groups: Groups,
     /// Forwarding tables of a file, which are used instead of those of the records.
     pub(crate) routes: Option<Reread<Routes>>,
-    /// Cables as planned, and the last comparison with them.
+    /// Cables as planned.
     pub(crate) cabling: Option<Reread<Plan>>,
-    pub(crate) compared: LastComparison,
     /// Marks of applications.
     pub(crate) marks: Option<Reread<Vec<Mark>>>,
     /// Users who may mark alerts. Without it, the API changes nothing.
@@ -209,7 +207,6 @@ impl Hub {
             groups: Groups::default(),
             routes: None,
             cabling: None,
-            compared: LastComparison::default(),
             marks: None,
             users: None,
             alerts: Mutex::default(),

@@ -9,7 +9,9 @@
 //! Its fields are declared in tables of the same type as in [`pma`](super::pma).
 
 use ibnet_record::attributes::Field;
-use ibnet_record::types::{DATA_VLS, Guid, Lid, LinkRate, MTUS, NodeKind, PortNum, Tid};
+use ibnet_record::types::{
+    DATA_VLS, Guid, Lid, LinkRate, MTUS, NodeKind, PortLimits, PortNum, Tid,
+};
 
 use super::Mad;
 use super::header::{Header, METHOD_GET, MadStatus};
@@ -203,23 +205,6 @@ pub struct PortInfo {
     pub limits: PortLimits,
 }
 
-/// Fields of PortInfo that ibnet only reports.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct PortLimits {
-    /// MTUCap, as `neighbor_mtu`.
-    pub mtu_cap: u8,
-    /// VLCap, as `operational_vls`.
-    pub vl_cap: u8,
-    /// VLHighLimit.
-    pub vl_high_limit: u8,
-    /// VLStallCount.
-    pub vl_stall_count: u8,
-    /// HOQLife.
-    pub hoq_life: u8,
-    /// M_KeyViolations, P_KeyViolations and Q_KeyViolations.
-    pub key_violations: [u16; 3],
-}
-
 const MASTER_SM_LID: Field = Field::new("MasterSMLID", "master_sm_lid", 144, 16);
 const CAPABILITY_MASK: Field = Field::new("CapabilityMask", "capability_mask", 160, 32);
 const WIDTH_ACTIVE: Field = Field::new("LinkWidthActive", "link_width_active", 248, 8);
@@ -301,8 +286,8 @@ impl PortInfo {
             neighbor_mtu: raw(NEIGHBOR_MTU),
             operational_vls: raw(OPERATIONAL_VLS),
             limits: PortLimits {
-                mtu_cap: raw(MTU_CAP),
-                vl_cap: raw(VL_CAP),
+                mtu_cap: by_code(raw(MTU_CAP), &MTUS),
+                vl_cap: by_code(raw(VL_CAP), &DATA_VLS),
                 vl_high_limit: raw(VL_HIGH_LIMIT),
                 vl_stall_count: raw(VL_STALL_COUNT),
                 hoq_life: raw(HOQ_LIFE),
@@ -324,8 +309,8 @@ impl PortInfo {
             (SPEED_EXT2_ACTIVE, self.speed_ext2),
             (NEIGHBOR_MTU, self.neighbor_mtu),
             (OPERATIONAL_VLS, self.operational_vls),
-            (MTU_CAP, self.limits.mtu_cap),
-            (VL_CAP, self.limits.vl_cap),
+            (MTU_CAP, code_of(self.limits.mtu_cap, &MTUS)),
+            (VL_CAP, code_of(self.limits.vl_cap, &DATA_VLS)),
             (VL_HIGH_LIMIT, self.limits.vl_high_limit),
             (VL_STALL_COUNT, self.limits.vl_stall_count),
             (HOQ_LIFE, self.limits.hoq_life),
@@ -421,8 +406,8 @@ impl PortInfo {
         let (neighbor_mtu, operational_vls) = (5, 3);
         // The port itself could use VL0 to VL7, and drops a packet that waited for 1.07 s.
         let limits = PortLimits {
-            mtu_cap: 5,
-            vl_cap: 4,
+            mtu_cap: Some(4096),
+            vl_cap: Some(8),
             vl_stall_count: 7,
             hoq_life: 18,
             ..PortLimits::default()
@@ -443,21 +428,15 @@ impl PortInfo {
     }
 }
 
-impl PortLimits {
-    /// Returns the largest packet payload of the port in bytes, or `None` for a reserved code.
-    pub fn mtu(&self) -> Option<u16> {
-        by_code(self.mtu_cap, &MTUS)
-    }
-
-    /// Returns the number of data VLs that the port has, or `None` for a reserved code.
-    pub fn data_vls(&self) -> Option<u8> {
-        by_code(self.vl_cap, &DATA_VLS)
-    }
-}
-
 /// Returns the value of a code. The first value has code 1.
 fn by_code<T: Copy>(code: u8, values: &[T]) -> Option<T> {
     values.get(usize::from(code).checked_sub(1)?).copied()
+}
+
+/// Returns the code of a value, 0 for none.
+fn code_of<T: PartialEq>(value: Option<T>, values: &[T]) -> u8 {
+    let place = value.and_then(|value| values.iter().position(|each| *each == value));
+    place.map_or(0, |place| place as u8 + 1)
 }
 
 /// PortState of each port of a block of SwitchPortStateTable (IBA vol. 1, 14.2.5.20). The first of
@@ -568,8 +547,8 @@ mod tests {
             neighbor_mtu: 5,
             operational_vls: 4,
             limits: PortLimits {
-                mtu_cap: 4,
-                vl_cap: 3,
+                mtu_cap: Some(2048),
+                vl_cap: Some(4),
                 vl_high_limit: 9,
                 vl_stall_count: 7,
                 hoq_life: 18,
@@ -579,8 +558,6 @@ mod tests {
         assert_eq!(PortInfo::parse(&data), info);
         assert_eq!(info.rate(info.capability_mask).to_string(), "4xEDR");
         assert_eq!((info.mtu(), info.data_vls()), (Some(4096), Some(8)));
-        let limits = info.limits;
-        assert_eq!((limits.mtu(), limits.data_vls()), (Some(2048), Some(4)));
         assert!(info.has_state_table());
         let without = |capability_mask, capability_mask2| PortInfo {
             capability_mask,

@@ -2,12 +2,11 @@
 //! into the fields of a record.
 
 use ibnet_record::attributes::Field;
-use ibnet_record::types::{Guid, Lid, LinkRate, NodeKind, PortNum};
+use ibnet_record::types::{Guid, Lid, LinkRate, NodeKind, PortLimits, PortNum};
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 
 use super::counter::{Columns, Rates, Reading};
 use super::sample::Sample;
-use crate::mad::smp::PortLimits;
 use ibnet_record::port::{Optional, PortFields, WriteCounters};
 use ibnet_record::{Identity, LinkSource, Role};
 
@@ -108,8 +107,8 @@ impl<'a> PortRecord<'a> {
             link_source: identity.link_source.as_str(),
             mtu: identity.mtu,
             vls: identity.vls,
-            mtu_cap: limits.and_then(|limits| limits.mtu()),
-            vl_cap: limits.and_then(|limits| limits.data_vls()),
+            mtu_cap: limits.and_then(|limits| limits.mtu_cap),
+            vl_cap: limits.and_then(|limits| limits.vl_cap),
             vl_high_limit: limits.map(|limits| limits.vl_high_limit),
             vl_stall_count: limits.map(|limits| limits.vl_stall_count),
             hoq_life: limits.map(|limits| limits.hoq_life),

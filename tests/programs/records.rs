@@ -11,7 +11,7 @@ use ibnet::mad::exchange::{Completion, Outcome};
 use ibnet::mad::header::{METHOD_GET_RESP, MadStatus};
 use ibnet::mad::pma::{Bits, Capabilities};
 use ibnet::mad::smp::{
-    CLASS_SUBN_LID_ROUTED, FEC_MODE_ACTIVE, NODE_INFO, NodeInfo, PORT_INFO_EXTENDED, PortLimits,
+    CLASS_SUBN_LID_ROUTED, FEC_MODE_ACTIVE, NODE_INFO, NodeInfo, PORT_INFO_EXTENDED,
 };
 use ibnet::mad::vendor::register::Image;
 use ibnet::mad::{MAD_LEN, Mad, pma};
@@ -26,7 +26,7 @@ use ibnet::topology::synthetic::FatTree;
 use ibnet_record::attributes::Group;
 use ibnet_record::reader::Type;
 use ibnet_record::strict::{self, Line};
-use ibnet_record::types::{Guid, Lid, LinkRate, NodeKind, PortNum};
+use ibnet_record::types::{Guid, Lid, LinkRate, NodeKind, PortLimits, PortNum};
 use ibnet_record::{
     EventName, EventRecord, HistogramRecord, LinkSource, Of, PhysicalHead, PhysicalKind,
     PhysicalRecord, Presence, RoutesRecord, RoutesTable, Status, is_dt_slots_field, tables,
@@ -344,8 +344,8 @@ fn longest_port(groups: &[Group], capabilities: Capabilities, fec_mode: u64) -> 
         mtu: Some(4096),
         vls: Some(15),
         limits: Some(PortLimits {
-            mtu_cap: 5,
-            vl_cap: 5,
+            mtu_cap: Some(4096),
+            vl_cap: Some(15),
             vl_high_limit: u8::MAX,
             vl_stall_count: 7,
             hoq_life: 31,

@@ -129,8 +129,11 @@ pub(crate) async fn cabling(
     RawQuery(query): RawQuery,
 ) -> Answered {
     Params::parse(query.as_deref(), &[])?;
-    app.compute(headers, |hub| Answer::json(&*cabling::find(hub)?))
-        .await
+    let last = app.comparison.clone();
+    app.compute(headers, move |hub| {
+        Answer::json(&*cabling::find(hub, &last)?)
+    })
+    .await
 }
 
 pub(crate) async fn links_health(

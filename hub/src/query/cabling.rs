@@ -48,7 +48,7 @@ pub(crate) struct LastComparison(Mutex<Option<(Compared, Arc<CablingAnswer>)>>);
 type Compared = (usize, u32, Vec<(PortKey, PortKey)>);
 
 /// Compares the cables with the plan.
-pub(crate) fn find(hub: &Hub) -> Result<Arc<CablingAnswer>, ApiError> {
+pub(crate) fn find(hub: &Hub, last: &LastComparison) -> Result<Arc<CablingAnswer>, ApiError> {
     let without = |reason| {
         Arc::new(CablingAnswer {
             reason: Some(reason),
@@ -84,11 +84,7 @@ pub(crate) fn find(hub: &Hub) -> Result<Arc<CablingAnswer>, ApiError> {
         return Ok(without("no record has arrived yet".to_owned()));
     }
     let compared = (Arc::as_ptr(&plan) as usize, topology.generation, changed);
-    let mut last = hub
-        .compared
-        .0
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner);
+    let mut last = last.0.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some((known, answer)) = &*last
         && *known == compared
     {

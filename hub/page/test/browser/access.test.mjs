@@ -123,12 +123,14 @@ test("views_have_no_serious_accessibility_fault", { skip }, async (context) => {
   const views = [
     ...VIEWS,
     `port/${key}`,
+    `switch/${key.split("/")[0]}`,
     `tree/${key}`,
     `job/${job.job}`,
     `groups/${group}`,
     `overview?at=${at}`,
     "nothing",
     "port/0x0000000000000000/1",
+    "switch/0x0000000000000000",
     "job/none",
     "heatmap?metric=none",
   ];
@@ -155,6 +157,7 @@ test("wrong_addresses_are_named", { skip }, async (context) => {
   for (const [view, place, text] of [
     ["nothing", ".banner", "There is no view “nothing”"],
     ["port/0x0000000000000000/1", "main", "The hub has no such port"],
+    ["switch/0x0000000000000000", "main", "The hub has no port of this switch"],
     ["job/none", "main", "The hub has no job none"],
     ["groups/none", "main", "There is no group none"],
     ["heatmap?metric=none", ".foot", "The hub has no metric none"],
@@ -202,7 +205,14 @@ test("no_text_leaves_its_card_at_five_sizes", { skip }, async (context) => {
   const port = shared.topology.ports[0];
   const [job] = (await hub.json("jobs")).rows;
   const [{ group }] = (await hub.json("groups")).rows;
-  const views = [...VIEWS, `port/${port.guid}/${port.port}`, `job/${job.job}`, `groups/${group}`];
+  const own = shared.topology.devices.find(({ kind }) => kind === "switch").guid;
+  const views = [
+    ...VIEWS,
+    `switch/${own}`,
+    `port/${port.guid}/${port.port}`,
+    `job/${job.job}`,
+    `groups/${group}`,
+  ];
   for (const [width, height] of [
     [390, 844],
     [640, 400],

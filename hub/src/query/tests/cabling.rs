@@ -1,7 +1,7 @@
 //! The cables of the records, compared with a plan.
 
 use super::*;
-use crate::query::cabling;
+use crate::query::cabling::{self, LastComparison};
 
 /// The cables of [`LINKS`] as a list from port to port.
 fn plan() -> String {
@@ -36,8 +36,10 @@ fn exchanged_cables_are_found_when_the_devices_report_them() {
         let mut now = Clock::start().now();
         now.monotonic = Duration::from_secs(10);
         hub.tick(now);
-        let found = cabling::find(&hub).expect("found");
-        assert!(Arc::ptr_eq(&found, &cabling::find(&hub).expect("found")));
+        let last = LastComparison::default();
+        let found = cabling::find(&hub, &last).expect("found");
+        let again = cabling::find(&hub, &last).expect("found");
+        assert!(Arc::ptr_eq(&found, &again));
         serde_json::to_value(&*found).expect("JSON")
     };
     let right = ask("");
@@ -63,7 +65,7 @@ fn exchanged_cables_are_found_when_the_devices_report_them() {
         "{swapped}"
     );
 
-    let without = cabling::find(&hub(&[])).expect("found");
+    let without = cabling::find(&hub(&[]), &LastComparison::default()).expect("found");
     let without = serde_json::to_value(&*without).expect("JSON");
     assert!(
         without["reason"]
