@@ -73,7 +73,9 @@ pub(crate) fn find(hub: &Hub, last: &LastComparison) -> Result<Arc<CablingAnswer
         let mut newest = BTreeMap::new();
         for event in state.events.select(&filter) {
             if let (Some(guid), Some(port)) = (event.guid, event.port) {
-                newest.entry((guid, port)).or_insert(peer_in(&event.detail));
+                newest
+                    .entry((guid, port))
+                    .or_insert_with(|| peer_in(&event.detail));
             }
         }
         let changed = newest.into_iter();
