@@ -235,6 +235,7 @@ fn identity() -> PortIdentity {
         link_source,
         mtu,
         vls,
+        limits: None,
     }
 }
 

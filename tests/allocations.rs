@@ -180,6 +180,7 @@ impl Sampler {
             link_source: LinkSource::Live,
             mtu: Some(4096),
             vls: Some(4),
+            limits: None,
         };
         let readings = (0..sweep.engine.ports())
             .map(|_| Reading::new(&columns))

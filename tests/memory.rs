@@ -74,6 +74,7 @@ impl Day {
             link_source: LinkSource::Live,
             mtu: Some(4096),
             vls: Some(4),
+            limits: None,
         };
         let records = Vec::with_capacity(1 << 18);
         Self {

@@ -48,6 +48,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("jobs", "\"slurm\""),
     ("hide_users", "true"),
     ("routes", "\"/var/lib/ibnet/routes.txt\""),
+    ("cabling", "\"/var/lib/ibnet/cabling.csv\""),
     ("marks", "\"/var/lib/ibnet/marks.csv\""),
     ("groups", "[\"storage=oss*,mds*\"]"),
     ("simulate", "\"fabric.p\""),
@@ -117,6 +118,8 @@ pub struct Raw {
     pub hide_users: bool,
     /// Path of a file with forwarding tables.
     pub routes: String,
+    /// Path of a file with the cabling as planned.
+    pub cabling: String,
     /// Path of a file with the marks of applications.
     pub marks: String,
     /// Groups of hosts: `NAME=HOSTLIST`.
@@ -164,6 +167,7 @@ impl Default for Raw {
             jobs: String::new(),
             hide_users: false,
             routes: String::new(),
+            cabling: String::new(),
             marks: String::new(),
             groups: Vec::new(),
             simulate: String::new(),
@@ -290,6 +294,8 @@ pub struct Config {
     pub hide_users: bool,
     /// File with forwarding tables.
     pub routes: Option<PathBuf>,
+    /// File with the cabling as planned.
+    pub cabling: Option<PathBuf>,
     /// File with the marks of applications.
     pub marks: Option<PathBuf>,
     /// Groups of hosts.
@@ -374,6 +380,7 @@ impl Raw {
             },
             hide_users: self.hide_users,
             routes: path(&self.routes),
+            cabling: path(&self.cabling),
             marks: path(&self.marks),
             groups: self.groups()?,
             simulate: simulate.map(|net| (net, self.simulated.clone())),

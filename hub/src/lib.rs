@@ -31,6 +31,7 @@ mod archive;
 mod clocks;
 mod events;
 mod fields;
+mod forwarding;
 mod http;
 mod ingest;
 mod input;

@@ -91,6 +91,7 @@ pub fn run(config: &Config, ready: impl FnOnce(&str)) -> Result<(), HubError> {
         .with_packing(spool.as_ref().map(|(status, _)| Arc::clone(status)))
         .with_groups(groups)
         .with_routes(config.routes.clone())
+        .with_cabling(config.cabling.clone())
         .with_marks(config.marks.clone())
         .with_users(users);
     let hub = Arc::new(hub);

@@ -1,4 +1,4 @@
-//! A file that is read again when it changes: routes, and the marks of applications.
+//! A file that is read again when it changes: routes, planned cables, marks of applications.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};

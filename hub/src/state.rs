@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
+use ibnet::cabling::Plan;
 use ibnet::metrics::Users;
 use ibnet::topology::Fabric;
 use ibnet_analysis::groups::Groups;
@@ -22,6 +23,7 @@ use crate::alerts::status::Alerts;
 use crate::archive::{Archive, status};
 use crate::clocks::Heard;
 use crate::events::{EventRow, Events, Filter};
+use crate::forwarding::{Condition, Tables};
 use crate::jobs::Jobs;
 use crate::live::board::{Board, SlotTime};
 use crate::live::frame::{Frame, NO_DATA};
@@ -79,6 +81,7 @@ pub(crate) struct State {
     pub(crate) samplers: Samplers,
     pub(crate) events: Events,
     pub(crate) jobs: Jobs,
+    tables: Tables,
     pub(crate) inputs: Vec<InputState>,
     limits: Limits,
     collector: Collector,
@@ -119,8 +122,10 @@ pub(crate) struct Hub {
     pub(crate) packing: Option<Arc<status::Shared>>,
     /// Groups of hosts.
     pub(crate) groups: Groups,
-    /// Forwarding tables.
+    /// Forwarding tables of a file, which are used instead of those of the records.
     pub(crate) routes: Option<Reread<Routes>>,
+    /// Cables as planned.
+    pub(crate) cabling: Option<Reread<Plan>>,
     /// Marks of applications.
     pub(crate) marks: Option<Reread<Vec<Mark>>>,
     /// Users who may mark alerts. Without it, the API changes nothing.
@@ -130,6 +135,11 @@ pub(crate) struct Hub {
     /// The regions of congestion.
     regions: Mutex<Arc<Trees>>,
 }
+
+/// Reason for missing forwarding tables.
+const NO_ROUTES: &str = "no sampler has sent forwarding tables; set enabled = true in the table \
+                         [routes] of ibnet.toml on the sampler hosts, or name a file with the key \
+                         routes of the hub";
 
 /// A recording counts as read when this time has passed without new lines.
 const RECORDING_ENDS: Duration = Duration::from_secs(2);
@@ -172,6 +182,7 @@ impl Hub {
             samplers: Samplers::default(),
             events: Events::default(),
             jobs: Jobs::default(),
+            tables: Tables::default(),
             inputs: inputs.iter().map(input).collect(),
             limits,
             collector: Collector::default(),
@@ -198,6 +209,7 @@ impl Hub {
             packing: None,
             groups: Groups::default(),
             routes: None,
+            cabling: None,
             marks: None,
             users: None,
             alerts: Mutex::default(),
@@ -224,6 +236,33 @@ impl Hub {
     pub(crate) fn with_routes(self, path: Option<PathBuf>) -> Self {
         let routes = path.map(|path| Reread::new(path, Routes::parse));
         Self { routes, ..self }
+    }
+
+    /// Returns the forwarding tables: those of the file, or else the newest of the records.
+    ///
+    /// # Errors
+    /// Returns the reason if there is none, with the remedy.
+    pub(crate) fn forwarding(&self) -> Result<(Arc<Routes>, Condition), String> {
+        if let Some(file) = &self.routes {
+            let routes = file.get()?;
+            let condition = Condition {
+                switches: routes.switches().count(),
+                ..Condition::default()
+            };
+            return Ok((routes, condition));
+        }
+        let state = self.read();
+        let routes = state.tables.routes().ok_or(NO_ROUTES)?;
+        Ok((routes, state.tables.condition()))
+    }
+
+    pub(crate) fn with_cabling(self, path: Option<PathBuf>) -> Self {
+        let parse = |text: &str, name: &str| {
+            let mut plan = Plan::default();
+            plan.add(text.as_bytes(), name).map(|()| plan)
+        };
+        let cabling = path.map(|path| Reread::new(path, parse));
+        Self { cabling, ..self }
     }
 
     pub(crate) fn with_marks(self, path: Option<PathBuf>) -> Self {
@@ -436,7 +475,14 @@ impl State {
                     self.store.refuse();
                 }
             }
-            Record::Histogram(_) | Record::Routes(_) => {}
+            Record::Routes(routes) => {
+                let source = self.samplers.source(&routes.sampler);
+                let is_apart = source.is_some_and(|source| source.is_apart);
+                if !is_apart && !self.tables.add(routes) {
+                    self.store.refuse();
+                }
+            }
+            Record::Histogram(_) => {}
         }
     }
 
@@ -616,7 +662,11 @@ impl State {
     }
 
     pub(crate) fn kept(&self) -> Kept {
-        self.store.kept(self.newest_ns())
+        let kept = self.store.kept(self.newest_ns());
+        Kept {
+            octets: kept.octets + self.tables.octets(),
+            ..kept
+        }
     }
 
     /// Returns events with the names of their devices.

@@ -8,13 +8,21 @@ use super::value::{FieldValue, Kind};
 use crate::types::NodeKind;
 
 /// Fields that the answer has under another name or from another record, or lacks.
-const ELSEWHERE: [PortField; 9] = [
+const ELSEWHERE: [PortField; 17] = [
     PortField::role,
     PortField::peer_guid,
     PortField::peer_port,
     PortField::peer,
     PortField::mtu,
     PortField::vls,
+    PortField::mtu_cap,
+    PortField::vl_cap,
+    PortField::vl_high_limit,
+    PortField::vl_stall_count,
+    PortField::hoq_life,
+    PortField::mkey_violations,
+    PortField::pkey_violations,
+    PortField::qkey_violations,
     PortField::errno,
     PortField::saturated,
     PortField::xmit_blocked_dt_ns,

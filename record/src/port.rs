@@ -299,6 +299,27 @@ port_fields! {
     /// numbered from 0). While a link is down: its last value. Absent as long as PortInfo was not
     /// read.
     optional link vls: Option<u8>,
+    /// Largest MTU of the port: MTUCap of PortInfo. This and the next seven fields are only in the
+    /// first record after each reading of PortInfo, about once a minute.
+    optional slot mtu_cap: Option<u16>,
+    /// Number of data VLs that the port has: VLCap.
+    optional slot vl_cap: Option<u8>,
+    /// Share of the high-priority table in the arbitration of VLs: VLHighLimit, in units of
+    /// 4096 bytes. 255: no limit; 0: one packet.
+    optional slot vl_high_limit: Option<u8>,
+    /// Number of packets in a row that the port drops for HOQLife before it drops all packets of
+    /// the VL for 8 times HOQLife: VLStallCount. 0: it never does.
+    optional slot vl_stall_count: Option<u8>,
+    /// Longest time for which a packet waits at the head of the queue of a VL before the switch
+    /// drops it: HOQLife, as the exponent n of 4.096 us x 2^n. From 20 on: without a limit.
+    optional slot hoq_life: Option<u8>,
+    /// Packets with a wrong M_Key: M_KeyViolations. A switch counts wrong M_Keys and Q_Keys in
+    /// port 0 only.
+    optional slot mkey_violations: Option<u16>,
+    /// Packets with a wrong P_Key: P_KeyViolations. Stops at 65535, as the other two do.
+    optional slot pkey_violations: Option<u16>,
+    /// Packets with a wrong Q_Key: Q_KeyViolations.
+    optional slot qkey_violations: Option<u16>,
     /// [Result of the queries](#status).
     always slot status: Text,
     /// Sum of the round-trip times of the accepted replies.
@@ -346,7 +367,7 @@ impl PortField {
     pub fn unit(self) -> Option<&'static str> {
         match self.name() {
             "mads" => Some("MADs"),
-            "mtu" | "clear_lost_bytes" => Some("bytes"),
+            "mtu" | "mtu_cap" | "clear_lost_bytes" => Some("bytes"),
             name if name.ends_with("_ns") => Some("ns"),
             name if name.ends_with("_gbps") => Some("10^9 bit/s"),
             name if name.ends_with("_utilization") || name.ends_with("_blocked") => {

@@ -157,6 +157,8 @@ pub fn parse(line: &str) -> Result<Line, Error> {
             word("identity", Identity::named, &record.identity)?;
             number("MTU", record.mtu, &MTUS)?;
             number("number of VLs", record.vls, &DATA_VLS)?;
+            number("MTU", record.mtu_cap, &MTUS)?;
+            number("number of VLs", record.vl_cap, &DATA_VLS)?;
             present("kind", record.kind)?;
             Ok(Line::Port(Box::new(record)))
         }

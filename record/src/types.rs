@@ -190,6 +190,23 @@ const LANE_GBPS: [(&str, f64, f64); 9] = [
     ("XDR", 200.0, 212.5),
 ];
 
+/// What PortInfo reports about a port besides its link (IBA vol. 1, 14.2.5.6).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PortLimits {
+    /// MTUCap in bytes. `None` for a reserved code.
+    pub mtu_cap: Option<u16>,
+    /// Number of data VLs of VLCap. `None` for a reserved code.
+    pub vl_cap: Option<u8>,
+    /// VLHighLimit.
+    pub vl_high_limit: u8,
+    /// VLStallCount.
+    pub vl_stall_count: u8,
+    /// HOQLife.
+    pub hoq_life: u8,
+    /// M_KeyViolations, P_KeyViolations and Q_KeyViolations.
+    pub key_violations: [u16; 3],
+}
+
 impl LinkRate {
     /// Creates a rate from the words for width and speed. Does not check the words.
     pub fn new(width: &str, speed: &str) -> Self {

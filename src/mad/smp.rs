@@ -9,7 +9,9 @@
 //! Its fields are declared in tables of the same type as in [`pma`](super::pma).
 
 use ibnet_record::attributes::Field;
-use ibnet_record::types::{DATA_VLS, Guid, Lid, LinkRate, MTUS, NodeKind, PortNum, Tid};
+use ibnet_record::types::{
+    DATA_VLS, Guid, Lid, LinkRate, MTUS, NodeKind, PortLimits, PortNum, Tid,
+};
 
 use super::Mad;
 use super::header::{Header, METHOD_GET, MadStatus};
@@ -199,6 +201,8 @@ pub struct PortInfo {
     pub neighbor_mtu: u8,
     /// OperationalVLs: 1 to 5 for the numbers in [`DATA_VLS`].
     pub operational_vls: u8,
+    /// What the port can do beyond its link, and its counts of wrong keys.
+    pub limits: PortLimits,
 }
 
 const MASTER_SM_LID: Field = Field::new("MasterSMLID", "master_sm_lid", 144, 16);
@@ -208,6 +212,16 @@ const PORT_STATE: Field = Field::new("PortState", "port_state", 260, 4);
 const SPEED_ACTIVE: Field = Field::new("LinkSpeedActive", "link_speed_active", 280, 4);
 const NEIGHBOR_MTU: Field = Field::new("NeighborMTU", "neighbor_mtu", 288, 4);
 const OPERATIONAL_VLS: Field = Field::new("OperationalVLs", "operational_vls", 344, 4);
+const VL_CAP: Field = Field::new("VLCap", "vl_cap", 296, 4);
+const VL_HIGH_LIMIT: Field = Field::new("VLHighLimit", "vl_high_limit", 304, 8);
+const MTU_CAP: Field = Field::new("MtuCap", "mtu_cap", 332, 4);
+const VL_STALL_COUNT: Field = Field::new("VLStallCount", "vl_stall_count", 336, 3);
+const HOQ_LIFE: Field = Field::new("HoqLife", "hoq_life", 339, 5);
+const KEY_VIOLATIONS: [Field; 3] = [
+    Field::new("MkeyViolations", "mkey_violations", 352, 16),
+    Field::new("PkeyViolations", "pkey_violations", 368, 16),
+    Field::new("QkeyViolations", "qkey_violations", 384, 16),
+];
 const SPEED_EXT2_ACTIVE: Field =
     Field::new("LinkSpeedExtActive2", "link_speed_ext_active2", 449, 2);
 const CAPABILITY_MASK2: Field = Field::new("CapabilityMask2", "capability_mask2", 480, 16);
@@ -223,14 +237,22 @@ pub const LINK_UP: u64 = 5;
 pub const POLLING: u64 = 2;
 
 /// The fields of the attribute that [`PortInfo`] contains.
-pub static PORT_INFO_FIELDS: [Field; 10] = [
+pub static PORT_INFO_FIELDS: [Field; 18] = [
     MASTER_SM_LID,
     CAPABILITY_MASK,
     WIDTH_ACTIVE,
     PORT_STATE,
     SPEED_ACTIVE,
     NEIGHBOR_MTU,
+    VL_CAP,
+    VL_HIGH_LIMIT,
+    MTU_CAP,
+    VL_STALL_COUNT,
+    HOQ_LIFE,
     OPERATIONAL_VLS,
+    KEY_VIOLATIONS[0],
+    KEY_VIOLATIONS[1],
+    KEY_VIOLATIONS[2],
     SPEED_EXT2_ACTIVE,
     CAPABILITY_MASK2,
     SPEED_EXT_ACTIVE,
@@ -263,6 +285,14 @@ impl PortInfo {
             speed_ext2: raw(SPEED_EXT2_ACTIVE),
             neighbor_mtu: raw(NEIGHBOR_MTU),
             operational_vls: raw(OPERATIONAL_VLS),
+            limits: PortLimits {
+                mtu_cap: by_code(raw(MTU_CAP), &MTUS),
+                vl_cap: by_code(raw(VL_CAP), &DATA_VLS),
+                vl_high_limit: raw(VL_HIGH_LIMIT),
+                vl_stall_count: raw(VL_STALL_COUNT),
+                hoq_life: raw(HOQ_LIFE),
+                key_violations: KEY_VIOLATIONS.map(|field| field.raw(data, 0) as u16),
+            },
         }
     }
 
@@ -279,8 +309,17 @@ impl PortInfo {
             (SPEED_EXT2_ACTIVE, self.speed_ext2),
             (NEIGHBOR_MTU, self.neighbor_mtu),
             (OPERATIONAL_VLS, self.operational_vls),
+            (MTU_CAP, code_of(self.limits.mtu_cap, &MTUS)),
+            (VL_CAP, code_of(self.limits.vl_cap, &DATA_VLS)),
+            (VL_HIGH_LIMIT, self.limits.vl_high_limit),
+            (VL_STALL_COUNT, self.limits.vl_stall_count),
+            (HOQ_LIFE, self.limits.hoq_life),
         ];
         rest.into_iter()
+            .for_each(|(field, value)| field.set_raw(data, 0, value.into()));
+        KEY_VIOLATIONS
+            .into_iter()
+            .zip(self.limits.key_violations)
             .for_each(|(field, value)| field.set_raw(data, 0, value.into()));
     }
 
@@ -365,6 +404,14 @@ impl PortInfo {
         };
         let capability_mask = IS_EXTENDED_SPEEDS_SUPPORTED | IS_CAPABILITY_MASK2_SUPPORTED;
         let (neighbor_mtu, operational_vls) = (5, 3);
+        // The port itself could use VL0 to VL7, and drops a packet that waited for 1.07 s.
+        let limits = PortLimits {
+            mtu_cap: Some(4096),
+            vl_cap: Some(8),
+            vl_stall_count: 7,
+            hoq_life: 18,
+            ..PortLimits::default()
+        };
         Self {
             master_sm_lid: Lid(0),
             capability_mask,
@@ -376,6 +423,7 @@ impl PortInfo {
             speed_ext2,
             neighbor_mtu,
             operational_vls,
+            limits,
         }
     }
 }
@@ -383,6 +431,12 @@ impl PortInfo {
 /// Returns the value of a code. The first value has code 1.
 fn by_code<T: Copy>(code: u8, values: &[T]) -> Option<T> {
     values.get(usize::from(code).checked_sub(1)?).copied()
+}
+
+/// Returns the code of a value, 0 for none.
+fn code_of<T: PartialEq>(value: Option<T>, values: &[T]) -> u8 {
+    let place = value.and_then(|value| values.iter().position(|each| *each == value));
+    place.map_or(0, |place| place as u8 + 1)
 }
 
 /// PortState of each port of a block of SwitchPortStateTable (IBA vol. 1, 14.2.5.20). The first of
@@ -478,6 +532,8 @@ mod tests {
         data[18..24].copy_from_slice(&[0, 4, 0, 0, 0xc0, 0]);
         (data[31], data[32], data[35], data[56], data[62]) = (2, 0x54, 0x47, 0x80, 0x2f);
         (data[36], data[43]) = (0x5a, 0x4a);
+        data[37..43].copy_from_slice(&[0x3a, 9, 0xa5, 0xa5, 0xa4, 7 << 5 | 18]);
+        data[44..50].copy_from_slice(&[1, 2, 0, 3, 0, 0]);
         data[60..62].copy_from_slice(&[0x04, 0x08]);
         let info = PortInfo {
             master_sm_lid: Lid(4),
@@ -490,6 +546,14 @@ mod tests {
             speed_ext2: 0,
             neighbor_mtu: 5,
             operational_vls: 4,
+            limits: PortLimits {
+                mtu_cap: Some(2048),
+                vl_cap: Some(4),
+                vl_high_limit: 9,
+                vl_stall_count: 7,
+                hoq_life: 18,
+                key_violations: [0x102, 3, 0],
+            },
         };
         assert_eq!(PortInfo::parse(&data), info);
         assert_eq!(info.rate(info.capability_mask).to_string(), "4xEDR");

@@ -78,6 +78,7 @@ impl SweepPlan {
                     link_source: LinkSource::File,
                     mtu: None,
                     vls: None,
+                    limits: None,
                 }
             }));
         }

@@ -2,7 +2,7 @@
 //! into the fields of a record.
 
 use ibnet_record::attributes::Field;
-use ibnet_record::types::{Guid, Lid, LinkRate, NodeKind, PortNum};
+use ibnet_record::types::{Guid, Lid, LinkRate, NodeKind, PortLimits, PortNum};
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 
 use super::counter::{Columns, Rates, Reading};
@@ -36,6 +36,8 @@ pub struct PortIdentity {
     pub mtu: Option<u16>,
     /// Number of data VLs of the link. `None` before a PortInfo with a valid number.
     pub vls: Option<u8>,
+    /// What the last PortInfo reports besides. `None` if the last record has it.
+    pub limits: Option<PortLimits>,
 }
 
 /// A port record to be written. It borrows all of its parts. So writing it allocates no memory.
@@ -82,6 +84,8 @@ impl<'a> PortRecord<'a> {
             wait_interval,
             ..
         } = reading.rates;
+        let limits = identity.limits;
+        let violations = |key: usize| limits.map(|limits| limits.key_violations[key]);
         let shares = Shares::of(identity, sample, reading.rates);
         let nanos =
             |duration: std::time::Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
@@ -103,6 +107,14 @@ impl<'a> PortRecord<'a> {
             link_source: identity.link_source.as_str(),
             mtu: identity.mtu,
             vls: identity.vls,
+            mtu_cap: limits.and_then(|limits| limits.mtu_cap),
+            vl_cap: limits.and_then(|limits| limits.vl_cap),
+            vl_high_limit: limits.map(|limits| limits.vl_high_limit),
+            vl_stall_count: limits.map(|limits| limits.vl_stall_count),
+            hoq_life: limits.map(|limits| limits.hoq_life),
+            mkey_violations: violations(0),
+            pkey_violations: violations(1),
+            qkey_violations: violations(2),
             status: sample.status.as_str(),
             rtt_ns: nanos(sample.rtt),
             rtt_min_ns: sample.rtt_min.map(nanos),

@@ -26,7 +26,7 @@ use ibnet::topology::synthetic::FatTree;
 use ibnet_record::attributes::Group;
 use ibnet_record::reader::Type;
 use ibnet_record::strict::{self, Line};
-use ibnet_record::types::{Guid, Lid, LinkRate, NodeKind, PortNum};
+use ibnet_record::types::{Guid, Lid, LinkRate, NodeKind, PortLimits, PortNum};
 use ibnet_record::{
     EventName, EventRecord, HistogramRecord, LinkSource, Of, PhysicalHead, PhysicalKind,
     PhysicalRecord, Presence, RoutesRecord, RoutesTable, Status, is_dt_slots_field, tables,
@@ -343,6 +343,14 @@ fn longest_port(groups: &[Group], capabilities: Capabilities, fec_mode: u64) -> 
         link_source,
         mtu: Some(4096),
         vls: Some(15),
+        limits: Some(PortLimits {
+            mtu_cap: Some(4096),
+            vl_cap: Some(15),
+            vl_high_limit: u8::MAX,
+            vl_stall_count: 7,
+            hoq_life: 31,
+            key_violations: [u16::MAX; 3],
+        }),
     };
     let sampler = name();
     let record = PortRecord {

@@ -79,6 +79,7 @@ fn plan() -> SweepPlan {
         link_source: LinkSource::File,
         mtu: None,
         vls: None,
+        limits: None,
     };
     SweepPlan {
         devices: vec![device(1), device(2)],

@@ -33,7 +33,7 @@ pub use bisection::{Bisection, bisection};
 pub use census::{Census, Lost};
 pub use loops::{Certainty, CreditLoop, Loops, Onward, credit_loops};
 pub use net::{Channel, ChannelIndex, DeviceIndex, End, Net, NetDevice, NetPort, Role};
-pub use paths::{Paths, Stop, Stopped};
+pub use paths::{Paths, Stop, Stopped, pairs};
 pub use recorded::Recorded;
 pub use rows::{CyclePort, PathRow, RoutingRow, What, path_rows, routing_rows};
 pub use service_levels::{PathSls, SlToVl};

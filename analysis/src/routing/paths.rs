@@ -1,6 +1,7 @@
 //! The next link of a packet by the forwarding tables, and the path of a pair of hosts.
 
-use ibnet_record::types::{Lid, PortNum};
+use ibnet_record::rail;
+use ibnet_record::types::{Lid, PortNum, Printable};
 
 use super::net::{ChannelIndex, DeviceIndex, Net, Role};
 use crate::routes::{Routes, port_of};
@@ -41,6 +42,46 @@ pub struct Stopped {
     pub at: DeviceIndex,
     /// The reason.
     pub why: Stop,
+}
+
+impl Stopped {
+    /// Returns the reason as a part of a sentence. `to` is the destination.
+    pub fn reason(&self, paths: &Paths<'_>, to: DeviceIndex) -> String {
+        let switch = Printable(paths.net.devices()[self.at as usize].name.trim());
+        let lid = paths.lid(to);
+        match self.why {
+            Stop::NoTable => format!("there is no table of {switch}"),
+            Stop::NoRoute => format!("{switch} has no port for LID {lid}"),
+            Stop::DeadPort(port) => format!("port {port} of {switch} has no link in the records"),
+            Stop::Elsewhere(port) => format!("port {port} of {switch} leads elsewhere"),
+            Stop::Loop(port) => format!("the packets come back to port {port} of {switch}"),
+        }
+    }
+}
+
+/// Returns the pairs of a sender and a receiver among the devices of two hosts. Of hosts with
+/// several HCA ports, those of the same rail are a pair, and a port without such a partner sends to
+/// the first port.
+pub fn pairs(
+    net: &Net,
+    senders: &[DeviceIndex],
+    receivers: &[DeviceIndex],
+) -> Vec<(DeviceIndex, DeviceIndex)> {
+    let with_rails = |found: &[DeviceIndex]| {
+        let port = |device: &DeviceIndex| {
+            let node = &net.devices()[*device as usize];
+            (node.guid, PortNum(1), &*node.name)
+        };
+        let rails = rail::of_host(&found.iter().map(port).collect::<Vec<_>>());
+        found.iter().copied().zip(rails).collect::<Vec<_>>()
+    };
+    let (senders, receivers) = (with_rails(senders), with_rails(receivers));
+    let pair = |(sender, rail): &(DeviceIndex, String)| {
+        let same = receivers.iter().find(|(_, other)| other == rail);
+        same.or_else(|| receivers.first())
+            .map(|(receiver, _)| (*sender, *receiver))
+    };
+    senders.iter().filter_map(pair).collect()
 }
 
 impl<'a> Paths<'a> {

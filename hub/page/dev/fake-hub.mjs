@@ -304,9 +304,12 @@ function jobDetail(row) {
     marks: [],
     marks_error: null,
     phases: [],
+    node_errors: {},
     neighbours: jobs()
       .filter(({ job }) => job !== row.job)
-      .map(({ job, name, user, state }, index) => ({
+      .map(({ job, name, user, state, start_ns, end_ns }, index) => ({
+        start_ns,
+        end_ns,
         job,
         name,
         user,
@@ -443,6 +446,16 @@ function portDetail(index) {
       link_speed_active: "EDR",
       mtu: 4096,
       vls: 4,
+      limits: {
+        mtu_cap: 4096,
+        vl_cap: 8,
+        vl_high_limit: 0,
+        vl_stall_count: 7,
+        hoq_life: 18,
+        mkey_violations: 0,
+        pkey_violations: 0,
+        qkey_violations: 0,
+      },
       source: "live",
       lid: fabric.devices[row.device].lid,
       changed: "link_up",
@@ -705,6 +718,18 @@ function answer(path, query) {
       const list = [manager(3, "master", 14), manager(9, "standby", 5)];
       return { ...rows(query, list), master_changes: 1, events: [] };
     }
+    case "cabling":
+      return {
+        planned: 0,
+        right: 0,
+        beyond: 0,
+        not_found: 0,
+        remarks: 0,
+        rows: [],
+        reason: "the configuration of the hub has no planned cabling; set the key cabling",
+      };
+    case "path":
+      return { from_ns: 0, to_ns: 0, rows: [], back: [], reason: "no tables", tables: null };
     case "links/health":
       return healthLinks();
     case "links":

@@ -20,6 +20,7 @@ import { makeOverview } from "./views/overview";
 import { makePort } from "./views/port";
 import { makePorts } from "./views/ports";
 import { makeSamplers } from "./views/samplers";
+import { makeSwitch } from "./views/switch";
 import { makeTree } from "./views/tree";
 
 const MAKERS: Record<ViewName, MakeView> = {
@@ -30,6 +31,7 @@ const MAKERS: Record<ViewName, MakeView> = {
   ports: makePorts,
   health: makeHealth,
   port: makePort,
+  switch: makeSwitch,
   tree: makeTree,
   jobs: makeJobs,
   job: makeJob,

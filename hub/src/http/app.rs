@@ -10,6 +10,7 @@ use tokio::sync::Semaphore;
 use super::answer::Answer;
 use super::places::{Places, Weight};
 use super::server::{Access, SEND};
+use crate::query::cabling::LastComparison;
 use crate::query::error::ApiError;
 use crate::query::evaluated::Evaluations;
 use crate::query::groups::Passes;
@@ -24,6 +25,7 @@ pub(crate) struct App {
     pub(crate) hub: Arc<Hub>,
     pub(crate) evaluations: Arc<Evaluations>,
     pub(crate) passes: Arc<Passes>,
+    pub(crate) comparison: Arc<LastComparison>,
     pub(crate) places: Places,
     pub(crate) clients: Arc<Semaphore>,
     /// Time within which a client of the slot stream must accept a message.
@@ -40,6 +42,7 @@ impl App {
             hub,
             evaluations: Arc::default(),
             passes: Arc::default(),
+            comparison: Arc::default(),
             places: Places::default(),
             clients: Arc::new(Semaphore::new(CLIENTS)),
             send_timeout: SEND,

@@ -18,11 +18,13 @@ use super::places::Weight;
 use super::values::kept_range;
 use crate::events::{EventRow, Filter};
 use crate::kinds;
+use crate::query::cabling;
 use crate::query::congestion;
 use crate::query::error::{ApiError, wrong};
 use crate::query::evaluated::Evaluated;
 use crate::query::health;
 use crate::query::managers::{self, ManagerRow};
+use crate::query::path;
 use crate::query::ports::{self, Search};
 use crate::state::Hub;
 
@@ -114,6 +116,39 @@ pub(crate) async fn links(
     app.compute_at(weight, headers, move |hub| {
         let found = find(hub)?;
         rows(found.range, found.links(order, top))
+    })
+    .await
+}
+
+pub(crate) async fn path(
+    State(app): State<App>,
+    headers: HeaderMap,
+    RawQuery(query): RawQuery,
+) -> Answered {
+    let params = Params::parse(query.as_deref(), &["sender", "receiver", "from", "to"])?;
+    let evaluations = app.evaluations.clone();
+    let range = range(&app.hub, &params)?;
+    app.compute_at(Weight::of_all_ports(&app.hub, range), headers, move |hub| {
+        let (Some(sender), Some(receiver)) = (params.one("sender")?, params.one("receiver")?)
+        else {
+            return Err(ApiError::wrong(
+                "give sender and receiver: the name of a host, a node description, or a port GUID",
+            ));
+        };
+        Answer::json(&path::find(hub, &evaluations, (sender, receiver), range)?)
+    })
+    .await
+}
+
+pub(crate) async fn cabling(
+    State(app): State<App>,
+    headers: HeaderMap,
+    RawQuery(query): RawQuery,
+) -> Answered {
+    Params::parse(query.as_deref(), &[])?;
+    let last = app.comparison.clone();
+    app.compute(headers, move |hub| {
+        Answer::json(&*cabling::find(hub, &last)?)
     })
     .await
 }

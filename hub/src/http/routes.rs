@@ -21,9 +21,10 @@ use crate::state::Hub;
 
 /// Addresses of the API, without the prefix `/api/v1`.
 #[cfg(test)]
-pub(crate) const ADDRESSES: [&str; 24] = [
+pub(crate) const ADDRESSES: [&str; 26] = [
     "/alerts",
     "/alerts/mark",
+    "/cabling",
     "/errors",
     "/events",
     "/group/{name}",
@@ -37,6 +38,7 @@ pub(crate) const ADDRESSES: [&str; 24] = [
     "/links/health",
     "/live",
     "/marks",
+    "/path",
     "/port/{guid}/{number}",
     "/port/{guid}/{number}/physical",
     "/ports",
@@ -58,6 +60,7 @@ pub(super) fn router_of(app: App) -> Router {
     let api = Router::new()
         .route("/alerts", get(alerts::list))
         .route("/alerts/mark", post(alerts::mark))
+        .route("/cabling", get(lists::cabling))
         .route("/errors", get(lists::errors))
         .route("/events", get(lists::events))
         .route("/group/{name}", get(groups::one))
@@ -71,6 +74,7 @@ pub(super) fn router_of(app: App) -> Router {
         .route("/links/health", get(lists::links_health))
         .route("/live", get(live))
         .route("/marks", get(values::marks))
+        .route("/path", get(lists::path))
         .route("/port/{guid}/{number}", get(values::one_port))
         .route("/port/{guid}/{number}/physical", get(values::physical))
         .route("/ports", get(lists::ports))

@@ -69,6 +69,7 @@ fn filled() -> Arc<Hub> {
         .with_packing(Some(Arc::default()))
         .with_groups(Groups::new(vec![group]).expect("one group"))
         .with_routes(Some(file("routes.fdbs")))
+        .with_cabling(Some(file("cabling.csv")))
         .with_marks(Some(file("marks.csv")));
     hub.tick(crate::ingest::Clock::start().now());
     add_jobs(&hub);
@@ -223,10 +224,12 @@ fn answers_have_the_described_form() {
     let range = "from=1700000095000000000&to=1700000155000000000";
     for (path, query) in [
         ("/alerts", String::new()),
+        ("/cabling", String::new()),
         ("/health", String::new()),
         ("/topology", String::new()),
         ("/ports", "q=node".to_owned()),
         ("/marks", String::new()),
+        ("/path", format!("sender=node101&receiver=node104&{range}")),
         ("/port/{guid}/{number}", String::new()),
         ("/port/{guid}/{number}/physical", String::new()),
         ("/series", "port=0x0000000000000001/1&metric=xmit_gbps".to_owned()),

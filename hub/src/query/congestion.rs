@@ -37,10 +37,10 @@ pub(crate) fn trees(
     };
     let (trees, regions) = (&congestion.trees, &congestion.regions);
     let runs = runs(hub, regions);
-    let routes = hub.routes.as_ref().and_then(|routes| routes.get().ok());
+    let routes = hub.forwarding().ok();
     let routes = routes
         .as_ref()
-        .map(|routes| (Arc::as_ref(routes), found.ports()));
+        .map(|(routes, _)| (Arc::as_ref(routes), found.ports()));
     let row = |tree: &Tree| {
         let of_root = regions.of_root((tree.root, tree.cause));
         let mut of_root: Vec<&Tree> = of_root.collect();

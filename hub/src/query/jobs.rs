@@ -4,7 +4,9 @@
 //! congestion trees come from the records of a time range. Port counters do not show which job sent
 //! a packet, so the job shares of a link's traffic are the estimates of [`ibnet_analysis::job`].
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
 
 use ibnet_analysis::hosts::{Hosts, host_of};
 use ibnet_analysis::job::all::{JobList, JobTotal, NodeTotal};
@@ -13,6 +15,7 @@ use ibnet_analysis::job::marks::{self, Mark, PhaseSum};
 use ibnet_analysis::job::run::JobRun;
 use ibnet_analysis::job::sharing::{Matrix, Shares, equal_bins};
 use ibnet_analysis::job::{Job, Uplink};
+use ibnet_analysis::links;
 use ibnet_analysis::ports::{PortKey, PortName, PortSummary};
 use ibnet_analysis::trees::{RootCause, Tree};
 use ibnet_record::types::Guid;
@@ -30,6 +33,9 @@ const USUAL_NS: u64 = 60_000_000_000;
 
 /// Max number of neighbours, links and congestion trees in the answer.
 const MAX_ROWS: usize = 100;
+
+/// Max number of other jobs that are compared with a job.
+const MAX_NEIGHBOURS: usize = 500;
 
 /// A job with its traffic. Sums are null without records.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -185,12 +191,16 @@ pub(crate) struct JobAnswer {
     /// Start and end of the time range of the fields below.
     links_from_ns: u64,
     links_to_ns: u64,
+    /// Increase of the error counters of the links of each node with records, by its name in lower
+    /// case.
+    node_errors: BTreeMap<String, u64>,
     /// The phases of the marks, added up by name, in the order of their first starts.
     phases: Vec<PhaseSum>,
     /// Links from the leaf switches of the job to other switches. The link with the most traffic of
     /// the job comes first.
     uplinks: Vec<UplinkRow>,
-    /// Jobs that used the same links. The job with the most traffic on these links comes first.
+    /// Jobs at the same leaf switches in the time of the job. The job with the most traffic on
+    /// these links in the time range comes first.
     neighbours: Vec<Neighbour>,
     /// Congestion trees in which nodes of the job waited. The tree that held up the job longest
     /// comes first.
@@ -219,11 +229,14 @@ struct Neighbour {
     user: Option<String>,
     state: String,
     node_count: usize,
+    start_ns: u64,
+    end_ns: Option<u64>,
     /// Number of leaf switches that both jobs use, and of the neighbour's ports and nodes at them.
     leaves: usize,
     ports: usize,
     nodes: usize,
-    /// Estimated rate of the neighbour on these links in Gb/s: the mean over the time range.
+    /// Estimated rate of the neighbour on these links in Gb/s: the mean over the time range, 0 if
+    /// it did not run then.
     up_gbps: f64,
     down_gbps: f64,
 }
@@ -246,6 +259,8 @@ struct Selected {
     known: Known,
     range: (u64, u64),
     others: Vec<JobRun>,
+    /// The other jobs of the whole run that started last.
+    during: Vec<JobRun>,
 }
 
 impl Selected {
@@ -271,10 +286,24 @@ impl Selected {
             .filter(is_other)
             .map(|other| other.run.clone())
             .collect();
+        let end = known.run.to.unwrap_or(u64::MAX).max(range.1);
+        let mut during: Vec<JobRun> = state
+            .jobs
+            .within(known.start_ns().min(range.0), end)
+            .filter(is_other)
+            .map(|other| other.run.clone())
+            .collect();
+        during.sort_by_key(|run| {
+            let is_within = run.from.is_none_or(|from| from < range.1)
+                && run.to.is_none_or(|end| end > range.0);
+            (!is_within, Reverse(run.from))
+        });
+        during.truncate(MAX_NEIGHBOURS);
         Ok(Self {
             known,
             range,
             others,
+            during,
         })
     }
 }
@@ -289,7 +318,8 @@ pub(crate) fn one(
     let Selected {
         known,
         range,
-        others,
+        during,
+        ..
     } = Selected::find(hub, id, range)?;
     let mut answer = JobAnswer {
         row: JobRow::of(&known, true),
@@ -310,6 +340,7 @@ pub(crate) fn one(
         phases: Vec::new(),
         links_from_ns: range.0,
         links_to_ns: range.1,
+        node_errors: BTreeMap::new(),
         uplinks: Vec::new(),
         neighbours: Vec::new(),
         trees: Vec::new(),
@@ -332,8 +363,9 @@ pub(crate) fn one(
     if range.0 < range.1 {
         let found = evaluations.find(hub, range)?;
         let own = Traffic::of(hub, &found, &known.run.hosts);
+        answer.node_errors = own.node_errors(&known.run.hosts);
         answer.uplinks = own.uplinks();
-        answer.neighbours = own.neighbours(&others, range);
+        answer.neighbours = own.neighbours(&during, range);
         answer.trees = trees(hub, &found, &known.run.hosts);
         let mut phases = marks::phases(found.ports(), &known.run.hosts, &marks);
         phases.retain(|phase| phase.covered_seconds > 0.0 || phase.blocked_covered_seconds > 0.0);
@@ -364,7 +396,6 @@ struct MatrixRow {
 }
 
 /// Reasons why there is no estimate.
-const NO_ROUTES: &str = "the configuration of the hub has no routes; set the key routes";
 const NO_RECORDS: &str = "the records of this time are gone; select a later time";
 const TOO_MANY: &str = "more than a million pairs of hosts can exchange data; select a time with \
                         fewer hosts without a job";
@@ -381,16 +412,16 @@ pub(crate) fn matrix(
         known,
         range,
         others,
+        ..
     } = selected;
     // After the job, the same hosts carry the traffic of others.
     let range = (
         range.0,
         known.run.to.map_or(range.1, |end| end.min(range.1)),
     );
-    let routes = match &hub.routes {
-        None => Err(NO_ROUTES.to_owned()),
-        Some(_) if range.0 >= range.1 => Err(NO_RECORDS.to_owned()),
-        Some(routes) => routes.get(),
+    let routes = match hub.forwarding() {
+        Ok(_) if range.0 >= range.1 => Err(NO_RECORDS.to_owned()),
+        routes => routes,
     };
     let mut found = MatrixAnswer {
         from_ns: range.0,
@@ -401,7 +432,7 @@ pub(crate) fn matrix(
     };
     match routes {
         Err(reason) => found.reason = Some(reason),
-        Ok(routes) => {
+        Ok((routes, condition)) => {
             let evaluated = evaluations.find(hub, range)?;
             let ports = equal_bins(evaluated.ports());
             let hosts = known.run.hosts.clone();
@@ -410,7 +441,16 @@ pub(crate) fn matrix(
             match shares.matrix(&hosts) {
                 None => found.reason = Some(TOO_MANY.to_owned()),
                 Some(matrix) => {
-                    let worth = matrix.worth().replace('\n', " ");
+                    let mut worth = matrix.worth().replace('\n', " ");
+                    let partial = condition.partial.len();
+                    if partial > 0 {
+                        let _ = write!(
+                            worth,
+                            " The forwarding tables of {partial} of {} switches were not read to \
+                             their end yet.",
+                            condition.switches
+                        );
+                    }
                     let (matrix, ends) = matrix.brief();
                     let matrix = matrix.with_others_joined();
                     (found.matrix, found.ends) = (Some(MatrixRow { matrix, worth }), ends);
@@ -484,6 +524,19 @@ impl Traffic {
             .collect()
     }
 
+    fn node_errors(&self, hosts: &Hosts) -> BTreeMap<String, u64> {
+        let mut errors = BTreeMap::new();
+        for link in links::find(&self.ports) {
+            let own = |end: &&links::End| hosts.contains_node(&end.port.node);
+            if let Some(end) = link.ends.iter().find(own) {
+                *errors
+                    .entry(host_of(&end.port.node).to_lowercase())
+                    .or_default() += link.errors;
+            }
+        }
+        errors
+    }
+
     fn neighbours(&self, others: &[JobRun], range: (u64, u64)) -> Vec<Neighbour> {
         let leaves: BTreeSet<Guid> = self.job.leaves.iter().map(|leaf| leaf.guid).collect();
         let (from, to) = range;
@@ -527,6 +580,8 @@ impl Traffic {
                 user: run.user.clone(),
                 state: run.state.clone(),
                 node_count: run.hosts.iter().count(),
+                start_ns: run.from.unwrap_or(0),
+                end_ns: run.to,
                 leaves: shared.len(),
                 ports,
                 nodes: nodes.len(),

@@ -6,6 +6,7 @@
 //! | [`series`] | the values of a port over time |
 //! | [`heat`] | the values of all ports over time |
 //! | [`evaluated`] | links, congestion trees and errors |
+//! | [`cabling`] | the cables that differ from the plan |
 //! | [`congestion`] | congestion trees with their regions and jobs |
 //! | [`groups`] | groups of hosts with their traffic |
 //! | [`health`] | the links with their verdicts |
@@ -13,6 +14,7 @@
 //! | [`memory`] | the records in memory behind those of an archive |
 //! | [`passes`] | the last passes over the records |
 //! | [`error`] | the errors of a query |
+//! | [`path`] | the links between two hosts |
 //! | [`physical`] | the physical layer of a port |
 //! | [`port`] | the last record of a port |
 //! | [`ports`] | the newest values of ports that match a text |
@@ -20,6 +22,7 @@
 //! | [`phases`] | the marks of applications |
 //! | [`marks`] | the marks of the timeline |
 
+pub(crate) mod cabling;
 pub(crate) mod congestion;
 pub(crate) mod error;
 pub(crate) mod evaluated;
@@ -31,6 +34,7 @@ pub(crate) mod managers;
 pub(crate) mod marks;
 pub(crate) mod memory;
 pub(crate) mod passes;
+pub(crate) mod path;
 pub(crate) mod phases;
 pub(crate) mod physical;
 pub(crate) mod port;

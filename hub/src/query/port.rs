@@ -15,6 +15,10 @@ use crate::query::error::ApiError;
 use crate::state::Hub;
 use crate::store::chunk::Wanted;
 
+/// Time before the newest record in which a record has the limits of PortInfo, which is read about
+/// once a minute.
+const PORT_INFO_NS: u64 = 150_000_000_000;
+
 /// Number of events in the answer.
 const EVENTS: usize = 50;
 
@@ -52,12 +56,44 @@ struct PortInfo {
     mtu: Option<u16>,
     /// Number of data VLs in OperationalVLs. Null before PortInfo was read.
     vls: Option<u8>,
+    /// What the last reading of PortInfo reports besides. Null if no recent record has it.
+    limits: Option<PortLimits>,
     /// Whether width and speed come from the device (`live`) or from the net file (`file`).
     source: String,
     lid: Lid,
     /// Time and kind of the last event about the link.
     changed_ns: Option<u64>,
     changed: Option<String>,
+}
+
+/// Fields of PortInfo that are not those of the link, as in the record.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+struct PortLimits {
+    mtu_cap: Option<u16>,
+    vl_cap: Option<u8>,
+    vl_high_limit: Option<u8>,
+    vl_stall_count: Option<u8>,
+    /// Exponent n of 4.096 us x 2^n; from 20 on without a limit.
+    hoq_life: Option<u8>,
+    mkey_violations: Option<u16>,
+    pkey_violations: Option<u16>,
+    qkey_violations: Option<u16>,
+}
+
+impl PortLimits {
+    /// Returns those of a record. `None` if it has none.
+    fn of(port: &Port<'_>) -> Option<Self> {
+        port.hoq_life.map(|hoq_life| Self {
+            mtu_cap: port.mtu_cap,
+            vl_cap: port.vl_cap,
+            vl_high_limit: port.vl_high_limit,
+            vl_stall_count: port.vl_stall_count,
+            hoq_life: Some(hoq_life),
+            mkey_violations: port.mkey_violations,
+            pkey_violations: port.pkey_violations,
+            qkey_violations: port.qkey_violations,
+        })
+    }
 }
 
 impl PortInfo {
@@ -79,6 +115,7 @@ impl PortInfo {
             link_speed_active: rate.map(|(_, speed)| speed.to_owned()),
             mtu: last.mtu,
             vls: last.vls,
+            limits: None,
             source: last.link_source.to_string(),
             lid: last.lid,
             changed_ns: change.map(|event| event.ts),
@@ -167,7 +204,17 @@ pub(crate) fn find(hub: &Hub, key: PortKey) -> Result<PortAnswer, ApiError> {
     let events = state.events(&filter);
     let interval_ns = state.samplers.interval_ns();
     let index = state.topology.find(key);
+    let from = state
+        .newest_ns()
+        .saturating_sub(PORT_INFO_NS.max(3 * interval_ns));
+    let recent = state.store.chunks(key, from, u64::MAX);
     drop(state);
+    let limits = recent.and_then(|chunks| {
+        let records = chunks.read(&Wanted::Named(Vec::new()));
+        let known = |port: &Port<'_>| Some((port.ts, PortLimits::of(port)?));
+        let newest = records.iter().filter_map(known).max_by_key(|(ts, _)| *ts);
+        newest.map(|(_, limits)| limits)
+    });
     let records = chunks.read(&Wanted::All);
     let newest = |is_secondary| {
         records
@@ -190,10 +237,9 @@ pub(crate) fn find(hub: &Hub, key: PortKey) -> Result<PortAnswer, ApiError> {
     let read = of_sampler
         .filter(|port| !port.counters.is_empty())
         .max_by_key(|port| port.ts);
-    Ok(PortAnswer {
-        index,
-        ..answer(last, read, events)
-    })
+    let mut answer = answer(last, read, events);
+    (answer.index, answer.port_info.limits) = (index, limits);
+    Ok(answer)
 }
 
 fn answer(last: &Port<'_>, read: Option<&Port<'_>>, events: Vec<EventRow>) -> PortAnswer {

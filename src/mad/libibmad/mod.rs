@@ -30,6 +30,7 @@
 use ibnet_record::attributes::port_counters::PORT_COUNTERS;
 use ibnet_record::attributes::{Attribute, Field};
 
+use super::port_info::PRINTED;
 use super::transport::umad::libibmad::{Base, FieldNumber, PaddedMad};
 use super::vendor::subnet;
 use super::{Mad, forwarding, sm_info, smp};
@@ -201,9 +202,12 @@ pub fn management_readers(attribute: u16) -> Vec<FieldReader> {
         _ => &[],
     };
     let reader = |field: &'static Field| {
-        let (_, theirs) = MANAGEMENT_NAMES
-            .iter()
-            .find(|(ours, _)| *ours == field.name)?;
+        let named =
+            |(ours, theirs): &(&str, &'static str)| (*ours == field.name).then_some(*theirs);
+        let theirs = MANAGEMENT_NAMES.iter().find_map(named).or_else(|| {
+            let mut printed = PRINTED.iter();
+            printed.find_map(|printed| named(&(printed.field.name, printed.libibmad)))
+        })?;
         FieldReader::of_management(field, theirs)
     };
     fields.iter().filter_map(reader).collect()

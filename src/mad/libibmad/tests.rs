@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::mad::pma::{Bits, CLASS_PORT_INFO, data, data_mut};
-use crate::mad::{MAD_LEN, forwarding, port_info, sa, sm_info, smp};
+use crate::mad::{MAD_LEN, forwarding, sa, sm_info, smp};
 
 fn attributes() -> impl Iterator<Item = &'static Attribute> {
     let views = Group::ALL
@@ -124,7 +124,7 @@ proptest! {
     fn printed_port_info_decodes_as_in_libibmad(octets in prop::collection::vec(any::<u8>(), MAD_LEN)) {
         let mad: Mad = octets.try_into().expect("256 octets");
         let reply = Reply::new(&mad);
-        for printed in &port_info::PRINTED {
+        for printed in &PRINTED {
             let reader = FieldReader::of_management(&printed.field, printed.libibmad).expect("libibmad has the field");
             prop_assert_eq!(printed.field.raw(data(&mad), 0), reader.read(&reply), "{}", printed.field.name);
         }

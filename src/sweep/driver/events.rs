@@ -235,11 +235,12 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         self.first_ports[device]..end.unwrap_or(self.ports.len())
     }
 
-    /// Updates the state of a link, its rate, MTU and VLs from PortInfo, and reports changes.
+    /// Takes the state of a link, its rate, MTU and VLs from PortInfo, and reports changes.
     fn take_link(&mut self, slot: u64, port: usize) {
         let Some((info, mask)) = self.engine.link(port) else {
             return;
         };
+        self.ports[port].limits = Some(info.limits);
         let active = info.state == PortInfo::ACTIVE;
         if self.links[port].set_up(active) {
             let event = if active {

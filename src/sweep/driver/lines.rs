@@ -128,6 +128,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
             columns,
         };
         self.batch.push(Type::Port, &record);
+        self.ports[port].limits = None;
         let (downs, read_at) = (reading.downs, sample.at);
         if reading.implausible {
             self.engine.verify(port);

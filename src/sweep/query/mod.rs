@@ -399,6 +399,7 @@ impl QueryResult {
             link_source: LinkSource::Live,
             mtu: self.link.and_then(|(link, _)| link.mtu()),
             vls: self.link.and_then(|(link, _)| link.data_vls()),
+            limits: self.link.map(|(link, _)| link.limits),
         };
         let sample = self.sample(&info);
         let columns = Columns::new(&self.query.groups);

@@ -86,6 +86,43 @@ export type Port = PortRecord & {
      */
     vls: number | null;
     /**
+     * What the last PortInfo reports besides the link, read about once a minute. Null if no record of the last minutes has it
+     */
+    limits: {
+      /**
+       * Largest MTU of the port in bytes
+       */
+      mtu_cap: number | null;
+      /**
+       * Number of data VLs that the port has
+       */
+      vl_cap: number | null;
+      /**
+       * VLHighLimit in units of 4096 bytes. 255: no limit; 0: one packet
+       */
+      vl_high_limit: number | null;
+      /**
+       * Packets in a row that are dropped before the VL is stalled. 0: it never is
+       */
+      vl_stall_count: number | null;
+      /**
+       * Exponent n of 4.096 us x 2^n. From 20 on: no limit
+       */
+      hoq_life: number | null;
+      /**
+       * Packets with a wrong M_Key. Stops at 65535
+       */
+      mkey_violations: number | null;
+      /**
+       * Packets with a wrong P_Key. Stops at 65535
+       */
+      pkey_violations: number | null;
+      /**
+       * Packets with a wrong Q_Key. Stops at 65535
+       */
+      qkey_violations: number | null;
+    } | null;
+    /**
      * `live` if the device reported width and speed, `file` if the net file has them
      */
     source: string;
@@ -105,6 +142,9 @@ export interface Schemas {
   Alert: Alert;
   AlertMark: AlertMark;
   Alerts: Alerts;
+  CableEnd: CableEnd;
+  CableFinding: CableFinding;
+  Cabling: Cabling;
   CounterValue: CounterValue;
   Error: Error;
   ErrorRatio: ErrorRatio;
@@ -121,6 +161,8 @@ export interface Schemas {
   Links: Links;
   Manager: Manager;
   Managers: Managers;
+  Path: Path;
+  PathLink: PathLink;
   Physical: Physical;
   PhysicalPage: PhysicalPage;
   Port: Port;
@@ -251,6 +293,83 @@ export interface Receiver {
    * Why the last attempt failed
    */
   error: string | null;
+}
+export interface CableEnd {
+  /**
+   * Null if only the plan names the device
+   */
+  guid: string | null;
+  /**
+   * Node description, or the name in the plan, untrusted text
+   */
+  name: string;
+  port: number;
+}
+export interface CableFinding {
+  kind:
+    | "missing"
+    | "wrong_rail"
+    | "swapped"
+    | "wrong_device"
+    | "wrong_port"
+    | "wrong_speed"
+    | "wrong_part"
+    | "wrong_length"
+    | "unplanned";
+  /**
+   * Findings with the same number belong together
+   */
+  group: number;
+  /**
+   * Both ends as planned. Null for an unplanned cable
+   */
+  planned: CableEnd[] | null;
+  /**
+   * Both ends as they are. Null for a missing cable
+   */
+  found: CableEnd[] | null;
+  /**
+   * File and line of the planned cable
+   */
+  line: string | null;
+  /**
+   * Label of the planned cable
+   */
+  label: string | null;
+  /**
+   * Planned and found value of a wrong speed
+   */
+  values: string[] | null;
+}
+export interface Cabling {
+  /**
+   * Number of planned cables
+   */
+  planned: number;
+  /**
+   * Number of cables that are as planned
+   */
+  right: number;
+  /**
+   * Number of cables at devices that the plan does not name
+   */
+  beyond: number;
+  /**
+   * Number of devices of the plan that the records do not have
+   */
+  not_found: number;
+  /**
+   * Number of lines of the plan that were not compared
+   */
+  remarks: number;
+  /**
+   * Differences, the worst kind first
+   */
+  rows: CableFinding[];
+  /**
+   * Why nothing was compared
+   */
+  reason: string | null;
 }
 export interface Error {
   /**
@@ -646,6 +765,78 @@ export interface Managers {
    */
   master_changes: number;
   events: Event[];
+}
+export interface Path {
+  from_ns: number;
+  to_ns: number;
+  /**
+   * Links from the sender to the receiver, one rail after the other
+   */
+  rows: PathLink[];
+  /**
+   * Links of the way back, which can be another one
+   */
+  back: PathLink[];
+  /**
+   * Why a path is not known, or not to its end
+   */
+  reason: string | null;
+  /**
+   * Condition of the forwarding tables. Null without tables
+   */
+  tables: {
+    /**
+     * Number of switches with a table
+     */
+    switches: number;
+    /**
+     * Switches of which a part of the table was not read yet
+     */
+    partial: string[];
+    /**
+     * Switches whose table has changed since it was last read as a whole
+     */
+    changing: string[];
+    /**
+     * Time of the newest record. Null for the tables of a file
+     */
+    newest_ns: number | null;
+  } | null;
+}
+export interface PathLink {
+  sender: PortName;
+  receiver: PortName;
+  /**
+   * Number of the link on the path, from 1
+   */
+  hop: number;
+  from: PortName;
+  to: PortName;
+  link: string;
+  stat: string;
+  xmit_gbps: number | null;
+  /**
+   * 0 to 1
+   */
+  xmit_utilization: number | null;
+  /**
+   * 0 to 1
+   */
+  xmit_utilization_peak: number | null;
+  /**
+   * 0 to 1
+   */
+  blocked: number | null;
+  /**
+   * 0 to 1
+   */
+  back_utilization: number | null;
+  /**
+   * 0 to 1
+   */
+  back_blocked: number | null;
+  errors: number;
+  ends_disagree: boolean;
 }
 export interface Physical {
   /**
@@ -1383,6 +1574,12 @@ export interface JobDetail {
    */
   marks_error: string | null;
   /**
+   * Increase of the error counters of the links of each node in the time range of links, by its name in lower case
+   */
+  node_errors: {
+    [k: string]: number;
+  };
+  /**
    * The marks within the time range of links, added up by name
    */
   phases: {
@@ -1428,13 +1625,18 @@ export interface JobDetail {
     job_down_gbps: number;
   }[];
   /**
-   * Jobs that used the same links
+   * Jobs at the same leaf switches in the time of the job, with the most traffic in the time range first
    */
   neighbours: {
     job: string;
     name: string | null;
     user: string | null;
     state: string;
+    start_ns: number;
+    /**
+     * Null while the job runs
+     */
+    end_ns: number | null;
     node_count: number;
     /**
      * Number of leaf switches that both jobs use
@@ -1449,7 +1651,7 @@ export interface JobDetail {
      */
     nodes: number;
     /**
-     * Estimated part of the neighbour in the traffic of the links, in Gb/s
+     * Estimated part of the neighbour in the traffic of the links, in Gb/s: 0 if it did not run in the time range
      */
     up_gbps: number;
     down_gbps: number;

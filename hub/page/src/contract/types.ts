@@ -17,6 +17,9 @@ import type {
 export type {
   Alert as AlertRow,
   Alerts,
+  CableEnd,
+  CableFinding,
+  Cabling,
   CounterValue,
   ErrorRatio,
   ErrorRow,
@@ -41,6 +44,8 @@ export type {
   Managers as ManagerRows,
   Mark as MarkRow,
   Marks as MarkRows,
+  Path,
+  PathLink,
   Physical as PhysicalDetail,
   PhysicalPage,
   Port as PortDetail,

@@ -166,6 +166,13 @@ export class App {
     return formatState({ ...this.state, options: {}, item: "", ...change });
   }
 
+  /** Returns the URL of a device: the page of a switch, or the ports of a host. */
+  deviceHref({ guid, kind }: { guid: string; kind: string | null }): string {
+    return kind === "switch"
+      ? this.href({ view: "switch", item: guid })
+      : this.href({ view: "ports", options: { q: guid } });
+  }
+
   option(name: string): string {
     return this.state.options[name] ?? "";
   }

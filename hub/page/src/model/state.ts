@@ -13,12 +13,12 @@ export const VIEWS = [
   "samplers",
   "alerts",
 ] as const;
-export type ViewName = (typeof VIEWS)[number] | "port" | "tree" | "job";
+export type ViewName = (typeof VIEWS)[number] | "port" | "switch" | "tree" | "job";
 
 export interface State {
   view: ViewName;
   /**
-   * Item that the view shows: a port key, a job ID, or the name of a group. Empty if the view
+   * Item that the view shows: a port key, the GUID of a switch, a job ID, or the name of a group. Empty if the view
    * has none.
    */
   item: string;
@@ -83,7 +83,7 @@ export function formatState(state: State): string {
 }
 
 function isView(name: string): name is ViewName {
-  return ([...VIEWS, "port", "tree", "job"] as string[]).includes(name);
+  return ([...VIEWS, "port", "switch", "tree", "job"] as string[]).includes(name);
 }
 
 function decode(text: string): string {

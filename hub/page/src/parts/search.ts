@@ -144,7 +144,7 @@ export function searchHits(app: App, text: string): Hit[] {
     const single = device.kind !== "switch" && ports.length === 1;
     const href = single
       ? app.href({ view: "port", item: topology.keyOf(ports[0]) })
-      : app.href({ view: "ports", options: { q: device.guid } });
+      : app.deviceHref(device);
     const lid = device.lid === undefined || device.lid === null ? "" : `, LID ${device.lid}`;
     hits.push({ title: device.node, detail: `${device.kind}${lid}, ${device.guid}`, href, rank });
   });

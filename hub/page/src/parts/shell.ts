@@ -39,6 +39,7 @@ const TITLES: Record<string, string> = {
 /** Navigation entry to which a view belongs. */
 const PARENTS: Partial<Record<ViewName, ViewName>> = {
   port: "ports",
+  switch: "ports",
   tree: "overview",
   job: "jobs",
 };

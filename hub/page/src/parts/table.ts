@@ -503,9 +503,30 @@ function orderOfValues(
   });
 }
 
-/** Draws a link into a cell. The tab key reaches it only while its row is active. */
-export function linkCell(cell: HTMLElement, text: string, href: string, title = ""): void {
-  let anchor = cell.firstElementChild as HTMLAnchorElement | null;
+/**
+ * Draws a link into a cell, and perhaps a second one behind it. The tab key reaches them only while
+ * their row is active.
+ */
+export function linkCell(
+  cell: HTMLElement,
+  text: string,
+  href: string,
+  title = "",
+  second: { text: string; href: string } | null = null,
+): void {
+  drawLink(cell, 0, text, href, title);
+  if (second !== null) drawLink(cell, 1, second.text, second.href, "");
+  else cell.children[1]?.remove();
+}
+
+function drawLink(
+  cell: HTMLElement,
+  place: number,
+  text: string,
+  href: string,
+  title: string,
+): void {
+  let anchor = (cell.children[place] ?? null) as HTMLAnchorElement | null;
   if (anchor === null) {
     anchor = h("a", { class: "name", tabindex: -1 });
     cell.append(anchor);

@@ -142,7 +142,22 @@ export function hostColumn<Row extends { host: string }>(app: App, title: string
   };
 }
 
-/** A column with a port that opens the view of the port. */
+/** Draws the name of a port: a switch opens its page, and the port its own. */
+export function drawPort(app: App, cell: HTMLElement, port: PortName, short = port.node): void {
+  const { guid, node } = port;
+  const href = app.href({ view: "port", item: portKey(guid, port.port), options: {} });
+  const device = app.topology?.devices[app.topology.deviceOf(guid)];
+  if (cell.firstElementChild === null) cell.replaceChildren();
+  if (device?.kind !== "switch" || port.port === 0)
+    linkCell(cell, short === node ? `${node} / ${port.port}` : short, href, guid);
+  else
+    linkCell(cell, node, app.deviceHref(device), `The switch ${node}, ${guid}`, {
+      text: ` / ${port.port}`,
+      href,
+    });
+}
+
+/** A column with a port. */
 export function portColumn<Row>(
   app: App,
   id: string,
@@ -161,13 +176,7 @@ export function portColumn<Row>(
     draw: (cell, row) => {
       const name = port(row);
       if (name === null) cell.replaceChildren("–");
-      else
-        linkCell(
-          cell,
-          text(row),
-          app.href({ view: "port", item: portKey(name.guid, name.port), options: {} }),
-          name.guid,
-        );
+      else drawPort(app, cell, name);
     },
   };
 }

@@ -71,7 +71,7 @@ export function faultsOf(rows: ErrorRow[]): ErrorRow[] {
 }
 
 /**
- * Returns the URL of a faulty port. A faulty device opens its only port, or the list of its ports.
+ * Returns the URL of a faulty port. A faulty device opens its only port, its page, or the list of its ports.
  */
 export function faultHref(app: App, row: { guid: string; port: number }): string {
   const topology = app.topology;
@@ -79,7 +79,8 @@ export function faultHref(app: App, row: { guid: string; port: number }): string
     const device = topology.deviceOf(row.guid);
     const ports = device < 0 ? [] : topology.portsOf[device];
     if (ports.length === 1) return app.href({ view: "port", item: topology.keyOf(ports[0]) });
-    return app.href({ view: "ports", options: { q: row.guid } });
+    const kind = topology.devices[device]?.kind ?? null;
+    return app.deviceHref({ guid: row.guid, kind });
   }
   return app.href({ view: "port", item: portKey(row.guid, row.port) });
 }

@@ -36,6 +36,7 @@ import {
   shareColumn,
   trafficColumns,
 } from "./columns";
+import { JobGantt } from "./gantt";
 import { MatrixPart } from "./matrix";
 import { CAUSES } from "./overview/congestion";
 import { figure, panel } from "./panel";
@@ -60,6 +61,8 @@ class JobView implements View {
   private readonly nodes: Table<JobNode>;
   private readonly matrix: MatrixPart;
   private readonly notes: HTMLElement[];
+  private readonly jobs: JobGantt;
+  private errors: JobDetail["node_errors"] = {};
   private shown: JobDetail | null = null;
 
   constructor(private readonly app: App) {
@@ -98,13 +101,19 @@ class JobView implements View {
     );
     this.phases = table("Phases of the application", phaseColumns(), "", "sent");
     this.phasePanel.body.append(this.phases.element);
-    this.nodes = table("Nodes", nodeColumns(app), "No node of the job has records.", "blocked");
+    this.nodes = table(
+      "Nodes",
+      nodeColumns(app, ({ host }) => this.errors[host.toLowerCase()] ?? null),
+      "No node of the job has records.",
+      "blocked",
+    );
     const chart = h(
       "section",
       { class: "panel job-chart", "aria-label": "Data rate" },
       this.chart.element,
     );
     this.matrix = new MatrixPart(app);
+    this.jobs = new JobGantt(app);
     const parts = (
       [
         ["Held up by", this.trees],
@@ -129,6 +138,7 @@ class JobView implements View {
         { class: "job-tables" },
         chart,
         ...parts.slice(0, -1).map(({ element }) => element),
+        this.jobs.element,
         ...this.matrix.elements,
         this.phasePanel.element,
         parts[parts.length - 1].element,
@@ -175,8 +185,10 @@ class JobView implements View {
     setText(this.text, verdict(row));
     this.showFigures(row);
     this.trees.setRows(row.trees);
-    this.neighbours.setRows(row.neighbours);
+    this.neighbours.setRows(row.neighbours.filter((other) => ranWithin(other, row)));
+    this.jobs.show(row);
     this.uplinks.setRows(row.uplinks);
+    this.errors = row.node_errors;
     this.nodes.setRows(row.hosts);
     this.phasePanel.element.hidden = row.phases.length === 0 && row.marks_error === null;
     this.phases.setEmpty(row.marks_error === null ? "" : `${row.marks_error}.`);
@@ -266,14 +278,17 @@ class JobView implements View {
   private drawChart(row: JobDetail): void {
     const { t, v } = jobRates(row);
     if (row.bins_from_ns === null) return;
-    const from = row.bins_from_ns / 1e6;
-    const to = Math.max(from + 60_000, t.at(-1) ?? from);
+    const bins = row.bins_from_ns / 1e6;
+    // The first and the last bin are of the run only.
+    const from = Math.max(bins, (row.traffic_from_ns ?? row.start_ns) / 1e6);
+    const last = Math.max(t.at(-1) ?? from, from + 1000);
+    const to = row.end_ns === null ? Math.max(from + 60_000, last) : last;
     this.chart.show(
-      [{ label: "Sent", t, v }],
+      [{ label: "Sent", t: [from, ...t], v: [v[0] ?? null, ...v] }],
       from,
       to,
       undefined,
-      partialSpans([row.injected_covered], from, row.bin_ns / 1e6),
+      partialSpans([row.injected_covered], bins, row.bin_ns / 1e6),
       row.marks,
     );
   }
@@ -462,6 +477,39 @@ function phaseColumns(): Column<JobPhase>[] {
   ];
 }
 
-function nodeColumns(app: App): Column<JobNode>[] {
-  return [hostColumn(app, "Node"), ...trafficColumns<JobNode>(), blockedColumn<JobNode>()];
+function nodeColumns(app: App, errors: (row: JobNode) => number | null): Column<JobNode>[] {
+  const waited = ({ ports, blocked_seconds, blocked_covered_seconds }: JobNode) => {
+    const known = ports * blocked_covered_seconds;
+    return known > 0 ? blocked_seconds / known : null;
+  };
+  return [
+    { ...hostColumn<JobNode>(app, "Node"), line: 1 },
+    ...trafficColumns<JobNode>().map((column) => ({ ...column, line: 1 as const })),
+    { ...blockedColumn<JobNode>(), line: 2 },
+    {
+      ...shareColumn(
+        "waited",
+        "Waited",
+        "Share of the time in which its ports waited",
+        waited,
+        true,
+      ),
+      line: 2,
+    },
+    {
+      id: "errors",
+      line: 2,
+      title: "Errors",
+      hint: "Increase of the error counters of its links in the time of the other tables",
+      end: true,
+      width: "64px",
+      value: errors,
+      text: (row) => (errors(row) === null ? "–" : grouped(errors(row)!)),
+    },
+  ];
+}
+
+/** Returns whether a neighbour ran in the time of the links. */
+function ranWithin({ start_ns, end_ns }: JobNeighbour, row: JobDetail): boolean {
+  return start_ns < row.links_to_ns && (end_ns ?? Number.POSITIVE_INFINITY) > row.links_from_ns;
 }

@@ -11,9 +11,10 @@ import { grouped } from "../model/units";
 import { h } from "../parts/dom";
 import { orderOf } from "../parts/filter";
 import { BLOCKED_LEGEND, legend, UTILIZATION_LEGEND } from "../parts/meter";
-import { type Column, linkCell, Table } from "../parts/table";
+import { type Column, Table } from "../parts/table";
 import type { View } from "../parts/view";
-import { meterColumn, rank } from "./columns";
+import { CablingNote } from "./cabling";
+import { drawPort, meterColumn, rank } from "./columns";
 import { LiveTable } from "./livetable";
 
 const TREND_SLOTS = 60;
@@ -42,12 +43,7 @@ export function makeLinks(app: App, topology: Topology): View {
     value: (link) => topology.nameOf(port(link)),
     draw: (cell, link) => {
       const index = port(link);
-      linkCell(
-        cell,
-        topology.shortName(index),
-        app.href({ view: "port", item: topology.keyOf(index) }),
-        topology.nameOf(index),
-      );
+      drawPort(app, cell, topology.ports[index], topology.shortName(index));
     },
   });
   const columns: Column<Link>[] = [
@@ -114,6 +110,7 @@ export function makeLinks(app: App, topology: Topology): View {
     () => app.notify("values"),
     10_000,
   );
+  const cabling = new CablingNote(app);
   const element = h(
     "div",
     { class: "fill" },
@@ -126,6 +123,7 @@ export function makeLinks(app: App, topology: Topology): View {
       h("span", { class: "space" }),
       legend([UTILIZATION_LEGEND, BLOCKED_LEGEND], []),
     ),
+    cabling.element,
     table.element,
   );
 
@@ -133,6 +131,7 @@ export function makeLinks(app: App, topology: Topology): View {
     element,
     update(changes: ReadonlySet<Change>) {
       poll.refresh();
+      cabling.update();
       utilization = app.values(UTILIZATION);
       blocked = app.values(BLOCKED);
       if (poll.answer !== null && poll.answer !== answer) {
@@ -150,6 +149,7 @@ export function makeLinks(app: App, topology: Topology): View {
     close() {
       table.close();
       poll.close();
+      cabling.close();
     },
   };
 }

@@ -243,12 +243,7 @@ export class PhysicalSection {
   private draw(answer: PhysicalDetail): void {
     const pages: Pages = new Map(answer.pages.map((page) => [page.page, page]));
     this.show(answer.pages);
-    const { refusal } = answer;
-    const reason =
-      refusal === null
-        ? "Not read: no sampler has sent a reading. Samplers read it with the table [physical] of their configuration."
-        : `Not supported: ${refusal.detail}.`;
-    setText(this.missing, answer.pages.length === 0 ? reason : "");
+    setText(this.missing, answer.pages.length === 0 ? physicalReason(answer) : "");
     const newest = Math.max(0, ...answer.pages.map(({ ts }) => ts));
     const over =
       answer.ratios_seconds === 0
@@ -270,7 +265,7 @@ export class PhysicalSection {
         ),
         card("Last link down", pages, ["link_down"], () => downFacts(answer, pages)),
         card("Module", pages, ["module"], moduleFacts),
-        card("Switch", pages, ["sensor", "fans", "fan_limits", "device", "system"], switchFacts),
+        switchCard(answer),
       ].filter((element) => element !== null),
     );
     const open = this.all.open;
@@ -311,6 +306,19 @@ function errorCurves(errors: PhysicalDetail["errors"]): Curve[] {
     });
     return curve;
   });
+}
+
+/** Returns why a device has no readings. */
+export function physicalReason({ refusal }: PhysicalDetail): string {
+  return refusal === null
+    ? "Not read: no sampler has sent a reading. Samplers read it with the table [physical] of their configuration."
+    : `Not supported: ${refusal.detail}.`;
+}
+
+/** Returns the sensors, fans and firmware of the switch of a port, or null if none was read. */
+export function switchCard({ pages }: PhysicalDetail): HTMLElement | null {
+  const byName: Pages = new Map(pages.map((page) => [page.page, page]));
+  return card("Switch", byName, ["sensor", "fans", "fan_limits", "device", "system"], switchFacts);
 }
 
 function age(ts: number): string {

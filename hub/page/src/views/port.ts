@@ -58,8 +58,49 @@ function portInfoFacts(info: PortDetail["port_info"]): [string, string][] {
     ["Source of both", source === "file" ? "net file" : "device"],
     ["MTU", mtu === null ? "unknown" : `${mtu} bytes`],
     ["Data VLs", vls === null ? "unknown" : lanes(vls)],
+    ...limitFacts(info.limits),
     ["Last link event", changed === null ? "none kept" : `${changed.replaceAll("_", " ")}${when}`],
   ];
+}
+
+/** Largest HOQLife that limits the time of a packet. */
+const LAST_HOQ_LIFE = 19;
+
+/** Returns the rows of what PortInfo reports besides the link. */
+function limitFacts(limits: PortDetail["port_info"]["limits"]): [string, string][] {
+  if (limits === null) return [["Limits of the port", "not read"]];
+  const { mtu_cap, vl_cap, vl_high_limit, vl_stall_count, hoq_life } = limits;
+  const { mkey_violations, pkey_violations, qkey_violations } = limits;
+  const or = <Value>(value: Value | null, text: (value: Value) => string) =>
+    value === null ? "not read" : text(value);
+  const violations = [
+    ["M_Key", mkey_violations],
+    ["P_Key", pkey_violations],
+    ["Q_Key", qkey_violations],
+  ].flatMap(([name, number]) => (number ? [`${grouped(number)} ${name}`] : []));
+  return [
+    ["MTU of the port (MTUCap)", or(mtu_cap, (mtu) => `${mtu} bytes`)],
+    ["VLs of the port (VLCap)", or(vl_cap, lanes)],
+    ["VLHighLimit", or(vl_high_limit, highLimitText)],
+    [
+      "VLStallCount",
+      or(vl_stall_count, (packets) =>
+        packets === 0 ? "0, never stalls" : count(packets, "packet"),
+      ),
+    ],
+    [
+      "HOQLife",
+      or(hoq_life, (n) =>
+        n > LAST_HOQ_LIFE ? `${n}, no limit` : `${n}, ${duration(4.096e-6 * 2 ** n)}`,
+      ),
+    ],
+    ["Wrong keys", violations.join(", ") || "none counted"],
+  ];
+}
+
+function highLimitText(limit: number): string {
+  if (limit === 255) return "255, no limit";
+  return limit === 0 ? "0, one packet" : `${limit}, ${scaled(4096 * limit, "B")}`;
 }
 
 class PortView implements View {

@@ -8,9 +8,9 @@ import type { Topology } from "../model/topology";
 import { h, setText } from "../parts/dom";
 import { orderOf } from "../parts/filter";
 import { BLOCKED_LEGEND, legend, UTILIZATION_LEGEND } from "../parts/meter";
-import { type Column, linkCell, Table } from "../parts/table";
+import { type Column, Table } from "../parts/table";
 import type { View } from "../parts/view";
-import { meterColumn, rank } from "./columns";
+import { drawPort, meterColumn, rank } from "./columns";
 import { LiveTable } from "./livetable";
 
 const TREND_SLOTS = 60;
@@ -67,13 +67,7 @@ export function makePorts(app: App, topology: Topology): View {
       width: "minmax(120px, 1.2fr)",
       value: (port) =>
         `${topology.ports[port].node} ${String(topology.ports[port].port).padStart(4, "0")}`,
-      draw: (cell, port) =>
-        linkCell(
-          cell,
-          topology.nameOf(port),
-          app.href({ view: "port", item: topology.keyOf(port) }),
-          topology.ports[port].guid,
-        ),
+      draw: (cell, port) => drawPort(app, cell, topology.ports[port]),
     },
     {
       id: "peer",
@@ -83,12 +77,7 @@ export function makePorts(app: App, topology: Topology): View {
       draw: (cell, port) => {
         const { peer } = topology.ports[port];
         if (peer === null) cell.replaceChildren(topology.peerNameOf(port) || "–");
-        else
-          linkCell(
-            cell,
-            topology.nameOf(peer),
-            app.href({ view: "port", item: topology.keyOf(peer) }),
-          );
+        else drawPort(app, cell, topology.ports[peer]);
       },
     },
     {

@@ -3,6 +3,7 @@
 import type { App } from "../model/app";
 import { portKey } from "../model/topology";
 import { linkCell } from "../parts/table";
+import { drawPort } from "./columns";
 import { faultHref } from "./faults";
 
 /**
@@ -29,7 +30,9 @@ export function drawSubject(
     region === null
       ? faultHref(app, port)
       : app.href({ view: "tree", item, at: slotAfter(app, region.at), range: null });
-  linkCell(cell, region?.name ?? text, href, row.guid);
+  if (region === null && row.port !== null && row.node !== null)
+    drawPort(app, cell, { ...port, node: row.node });
+  else linkCell(cell, region?.name ?? text, href, row.guid);
 }
 
 /** Returns the end of the slot of a time in milliseconds. */

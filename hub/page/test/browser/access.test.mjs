@@ -130,6 +130,7 @@ async function addresses() {
   return [
     ...VIEWS,
     `port/${key}`,
+    `switch/${key.split("/")[0]}`,
     `tree/${key}`,
     `job/${job.job}`,
     `groups/${group}`,
@@ -137,6 +138,7 @@ async function addresses() {
     `links?from=${before(40)}&to=${before(5)}`,
     "nothing",
     "port/0x0000000000000000/1",
+    "switch/0x0000000000000000",
     "job/none",
     "heatmap?metric=none",
   ];
@@ -170,6 +172,7 @@ test("wrong_addresses_are_named", { skip }, async (context) => {
   for (const [view, place, text] of [
     ["nothing", ".banner", "There is no view “nothing”"],
     ["port/0x0000000000000000/1", "main", "The hub has no such port"],
+    ["switch/0x0000000000000000", "main", "The hub has no port of this switch"],
     ["job/none", "main", "The hub has no job none"],
     ["groups/none", "main", "There is no group none"],
     ["heatmap?metric=none", ".foot", "The hub has no metric none"],

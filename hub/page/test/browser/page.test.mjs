@@ -121,8 +121,85 @@ test("page_of_a_port_shows_the_counters_of_its_last_record", { skip }, async (co
     [await fact("MTU"), await fact("Data VLs")],
     [`${mtu} bytes`, `${vls} (VL0 to VL${vls - 1})`],
   );
+  const { limits } = detail.port_info;
+  assert.ok(limits.vl_cap > 1, JSON.stringify(limits));
+  assert.deepEqual(
+    [await fact("MTU of the port (MTUCap)"), await fact("VLStallCount"), await fact("Wrong keys")],
+    [`${limits.mtu_cap} bytes`, `${limits.vl_stall_count} packets`, "none counted"],
+  );
   assert.deepEqual(faults, []);
   await page.screenshot({ path: `${pictures}/port.png` });
+});
+
+const live = isSimulated ? skip : "SKIPPED: the generated fabric has no records";
+test("two_clicks_lead_to_the_worst_port_of_the_fullest_switch", { skip: live }, async (context) => {
+  const { page, faults } = await openPage(context, shared.browser, hub);
+  await show(page, hub, "overview");
+  await page.waitForSelector("#figure-leaf[href*='switch/']");
+  await page.click("#figure-leaf");
+  await page.waitForSelector(".front-port:not(.unread)");
+  const guid = decodeURIComponent(page.url().split("switch/")[1].split("?")[0]);
+  const { devices, ports } = shared.topology;
+  const { node } = devices.find((device) => device.guid === guid);
+  assert.equal(await page.textContent("h1"), `Switch ${node}`);
+  const own = ports.filter((port) => port.guid === guid).map(({ port }) => port);
+  const shown = await page.$$eval(".front-port:not(.unread) .front-number", (numbers) =>
+    numbers.map(({ textContent }) => Number(textContent)),
+  );
+  assert.deepEqual(
+    shown,
+    own.sort((x, y) => x - y),
+  );
+  await page.screenshot({ path: `${pictures}/switch.png` });
+  const worst = await page.textContent("#worst-port");
+  const number = Number(/port: (\d+)/.exec(worst)[1]);
+  await page.click("#worst-port");
+  await page.waitForFunction(
+    (text) => document.querySelector("h1")?.textContent === text,
+    `${node} / ${number}`,
+  );
+  // It is the one that waits most, or else the fullest.
+  const rows = (await hub.json(`ports?limit=5000`)).rows.filter((row) => row.guid === guid);
+  const blocked = Math.max(...rows.map(({ xmit_blocked }) => xmit_blocked ?? 0));
+  const found = rows.find(({ port }) => port === number);
+  if (worst.includes("blocked") && blocked > 0.1)
+    assert.ok(found.xmit_blocked > blocked - 0.01, `${worst}, most blocked: ${blocked}`);
+  assert.deepEqual(faults, []);
+});
+
+test("map_shows_the_path_of_two_hosts", { skip: live }, async (context) => {
+  const { page, faults } = await openPage(context, shared.browser, hub);
+  const hosts = shared.topology.devices.filter(({ kind }) => kind === "hca");
+  const [sender, receiver] = [hosts[0], hosts[hosts.length - 1]].map(
+    ({ node }) => node.split(" ")[0],
+  );
+  await show(page, hub, "map");
+  await page.click("#path-button");
+  for (const [label, name] of [
+    ["Sending host", sender],
+    ["Receiving host", receiver],
+  ]) {
+    await page.fill(`[aria-label="${label}"]`, name);
+    await page.keyboard.press("Enter");
+  }
+  await page.waitForFunction((name) => location.hash.includes(`b=${name}`), receiver);
+  await page.waitForSelector(".path-panel .table-row:not([hidden]) a");
+  const answer = await hub.json(`path?sender=${sender}&receiver=${receiver}`);
+  assert.equal(answer.reason, null);
+  const links = [...answer.rows, ...answer.back].map(({ from, to }) =>
+    [from, to].map(({ node, port }) => `${node} / ${port}`),
+  );
+  const shown = await page.$$eval(".path-panel .table-row:not([hidden])", (rows) =>
+    rows.map((row) => [1, 2].map((cell) => row.children[cell].textContent)),
+  );
+  assert.deepEqual(shown, links);
+  assert.ok(answer.rows.length >= 3, "the hosts have different switches");
+  // The links follow each other from the sender to the receiver.
+  answer.rows.slice(1).forEach(({ from }, index) => {
+    assert.equal(from.guid, answer.rows[index].to.guid);
+  });
+  assert.deepEqual(faults, []);
+  await page.screenshot({ path: `${pictures}/path.png` });
 });
 
 test("compared_ports_are_in_one_chart_and_in_the_export", { skip }, async (context) => {
@@ -190,12 +267,20 @@ test("job_page_shows_its_traffic_and_marks_its_nodes", { skip }, async (context)
       "Held up by",
       "Neighbours on the same links",
       "Links between switches",
+      "Jobs over time",
       "Traffic between nodes",
       "Largest pairs",
       "Phases of the application",
       "Nodes",
     ],
   );
+  // One bar for the job, and one for each job at its leaf switches.
+  const { neighbours } = await hub.json(`job/${row.job}`);
+  const bars = await page.$$eval(".gantt-line .name", (all) =>
+    all.map(({ textContent }) => textContent.split(" ")[0]),
+  );
+  assert.equal(bars[0], row.job);
+  assert.equal(bars.length, 1 + Math.min(24, neighbours.length));
   await page.screenshot({ path: `${pictures}/job.png` });
   await page.click("text=Nodes on the map");
   await page.waitForFunction(

@@ -4,11 +4,10 @@ use std::path::PathBuf;
 
 use ibnet_analysis::links;
 use ibnet_analysis::ports::Ports;
-use ibnet_analysis::routing::{self, DeviceIndex, Net, Paths, Stop, Stopped};
+use ibnet_analysis::routing::{self, DeviceIndex, Net, Paths, Stopped};
 use ibnet_analysis::shares::Distributions;
 use ibnet_analysis::stat::Stat;
-use ibnet_record::rail;
-use ibnet_record::types::{PortNum, Printable};
+use ibnet_record::types::Printable;
 use ibnet_view::text;
 
 use crate::Failure;
@@ -75,7 +74,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let links = links::find_by(&ports, args.stat, &distributions);
     let mut rows = Vec::new();
     let mut report = common::time_range(&summary)?;
-    for (from, to) in pairs(&net, &args.sender, &args.receiver)? {
+    let senders = devices(&net, &args.sender)?;
+    let receivers = devices(&net, &args.receiver)?;
+    for (from, to) in routing::pairs(&net, &senders, &receivers) {
         let mut path = Vec::new();
         if let Err(stopped) = paths.trace(from, to, &mut path) {
             return Err(no_path(&paths, (from, to), stopped));
@@ -103,48 +104,15 @@ fn devices(net: &Net, name: &str) -> Result<Vec<DeviceIndex>, Failure> {
     }
 }
 
-/// Returns the pairs of a sender and a receiver. Of hosts with several HCA ports, those of the same
-/// rail are a pair, and a port without such a partner sends to the first port.
-fn pairs(net: &Net, from: &str, to: &str) -> Result<Vec<(DeviceIndex, DeviceIndex)>, Failure> {
-    let with_rails = |name| {
-        let found = devices(net, name)?;
-        let port = |device: &DeviceIndex| {
-            let node = &net.devices()[*device as usize];
-            (node.guid, PortNum(1), &*node.name)
-        };
-        let rails = rail::of_host(&found.iter().map(port).collect::<Vec<_>>());
-        Ok::<_, Failure>(found.into_iter().zip(rails).collect::<Vec<_>>())
-    };
-    let (senders, receivers) = (with_rails(from)?, with_rails(to)?);
-    let pair = |(sender, rail): &(DeviceIndex, String)| {
-        let same = receivers.iter().find(|(_, other)| other == rail);
-        same.or_else(|| receivers.first())
-            .map(|(receiver, _)| (*sender, *receiver))
-    };
-    Ok(senders.iter().filter_map(pair).collect())
-}
-
 /// Returns the error for a path that does not come to its end.
-fn no_path(
-    paths: &Paths<'_>,
-    (from, to): (DeviceIndex, DeviceIndex),
-    Stopped { at, why }: Stopped,
-) -> Failure {
+fn no_path(paths: &Paths<'_>, (from, to): (DeviceIndex, DeviceIndex), stopped: Stopped) -> Failure {
     let name = |device: DeviceIndex| {
         let name = &paths.net.devices()[device as usize].name;
         Printable(name.trim()).to_string()
     };
-    let (switch, lid) = (name(at), paths.lid(to));
-    let why = match why {
-        Stop::NoTable => format!("the file has no table of {switch}"),
-        Stop::NoRoute => format!("{switch} has no port for LID {lid}"),
-        Stop::DeadPort(port) => format!("port {port} of {switch} has no link in the records"),
-        Stop::Elsewhere(port) => format!("port {port} of {switch} leads elsewhere"),
-        Stop::Loop(port) => format!("the packets come back to port {port} of {switch}"),
-    };
     Failure::NoPath {
         from: name(from),
         to: name(to),
-        why,
+        why: stopped.reason(paths, to),
     }
 }

@@ -170,8 +170,10 @@ function paintTrees({ context, marks, pixel }: Painting, links: Links): void {
   context.setLineDash([]);
 }
 
-/** Returns whether a curve belongs to the selected device. */
+/** Returns whether a curve belongs to the selected device, or to the path of two hosts. */
 function touches({ marks, scene }: Painting, { bundle }: Curve): boolean {
+  const { path } = marks;
+  if (path.size > 0 && bundle.links.some(({ a, b }) => path.has(a) && path.has(b))) return true;
   const unit = marks.device < 0 ? -1 : scene.unitOf[marks.device];
   return unit >= 0 && (bundle.upper === unit || bundle.lower === unit);
 }

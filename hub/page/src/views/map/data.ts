@@ -14,6 +14,8 @@ export interface MapData {
   waiting: Map<number, number>;
   roots: Set<number>;
   found: Set<number>;
+  /** Ports on the path of two hosts. */
+  path: ReadonlySet<number>;
 }
 
 /**
@@ -29,6 +31,7 @@ export function isSamePicture(a: MapData | null, b: MapData | null): boolean {
     a.scale === b.scale &&
     isSame(a.roots, b.roots) &&
     isSame(a.found, b.found) &&
+    isSame(a.path, b.path) &&
     isSame(a.waiting.keys(), b.waiting.keys())
   );
 }
@@ -45,6 +48,8 @@ export interface Marks {
   roots: Set<number>;
   /** Devices of a job, of a group or of a search. */
   found: Set<number>;
+  /** Ports on the path of two hosts. */
+  path: ReadonlySet<number>;
 }
 
 export interface Painting {

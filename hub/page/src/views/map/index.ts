@@ -12,11 +12,13 @@ import { choice } from "../../parts/choice";
 import { h, setText } from "../../parts/dom";
 import { BLOCKED_LEGEND, legend, UTILIZATION_LEGEND } from "../../parts/meter";
 import type { View } from "../../parts/view";
+import { CablingNote } from "../cabling";
 import { Selection } from "../selection";
 import { MAX_COLOURED, MAX_STRONG } from "./curves";
 import type { MapData } from "./data";
 import { showsHosts } from "./layout";
 import { Matrix } from "./matrix";
+import { PathPart } from "./path";
 import { Rowmap } from "./rowmap";
 import { MAX_SWITCHES } from "./units";
 
@@ -45,6 +47,8 @@ class MapView implements View {
   private readonly matrix: Matrix;
   private readonly trees: Poll<TreeRows>;
   private readonly selection: Selection;
+  private readonly path: PathPart;
+  private readonly cabling: CablingNote;
   private readonly controls: { element: HTMLElement; update: () => void }[];
   private readonly crumbs = h("span", { class: "muted" });
   private readonly filter: HTMLInputElement;
@@ -64,6 +68,8 @@ class MapView implements View {
       () => app.notify("values"),
     );
     this.selection = new Selection(app);
+    this.path = new PathPart(app, topology);
+    this.cabling = new CablingNote(app);
     this.controls = [
       choice(
         "Metric",
@@ -118,19 +124,22 @@ class MapView implements View {
         ...this.controls.map(({ element }) => element),
         this.filter,
         ...this.selection.elements,
+        ...this.path.elements,
         this.crumbs,
       ),
+      this.cabling.element,
       frame,
+      this.path.element,
       h("div", { class: "foot" }, this.legend, this.note),
     );
-    this.rowmap = new Rowmap(app, topology, frame);
+    this.rowmap = new Rowmap(app, topology, frame, (port) => this.path.pick(port));
     this.matrix = new Matrix(app, topology, frame);
   }
 
   private get picture(): "rows" | "matrix" {
     const as = this.app.option("as");
     if (as === "rows" || as === "matrix") return as;
-    return this.switches > MATRIX_FROM ? "matrix" : "rows";
+    return this.switches > MATRIX_FROM && !this.path.isOpen ? "matrix" : "rows";
   }
 
   update(changes: ReadonlySet<Change>): void {
@@ -138,6 +147,8 @@ class MapView implements View {
     if (changes.has("state")) for (const { update } of this.controls) update();
     this.trees.refresh();
     this.selection.update();
+    this.path.update();
+    this.cabling.update();
     if (document.activeElement !== this.filter) this.filter.value = app.option("q");
     const metric = app.state.metric === BLOCKED ? BLOCKED : UTILIZATION;
     const data = this.data(metric);
@@ -169,6 +180,8 @@ class MapView implements View {
     this.matrix.close();
     this.trees.close();
     this.selection.close();
+    this.path.close();
+    this.cabling.close();
   }
 
   private data(metric: string): MapData {
@@ -191,6 +204,7 @@ class MapView implements View {
       waiting,
       roots,
       found: this.found(),
+      path: this.path.ports,
     };
   }
 
@@ -198,7 +212,7 @@ class MapView implements View {
   private found(): Set<number> {
     const found = new Set<number>();
     const filter = this.app.option("q").toLowerCase();
-    const { hosts } = this.selection;
+    const hosts = new Set([...this.selection.hosts, ...this.path.chosen]);
     if (filter === "" && hosts.size === 0) return found;
     this.topology.devices.forEach((device, index) => {
       const named =

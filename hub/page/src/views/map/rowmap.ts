@@ -50,6 +50,8 @@ export class Rowmap {
     private readonly app: App,
     private readonly topology: Topology,
     private readonly frame: HTMLElement,
+    /** Selects the host of a port. Returns false if a click opens the port. */
+    private readonly pick: (port: number) => boolean,
   ) {
     this.scene = sceneOf(topology, "");
     this.background = createSurface(frame, "", () => {
@@ -139,13 +141,20 @@ export class Rowmap {
     const dead = scene.units.flatMap(({ switches }, index) =>
       switches.length === 1 && isSilent(topology, switches[0], states) ? [index] : [],
     );
-    const parts = [this.scale, this.left, this.top, marks.device, marks.curve !== null];
+    const parts = [
+      this.scale,
+      this.left,
+      this.top,
+      marks.device,
+      marks.curve !== null,
+      marks.path.size,
+    ];
     const key = [...parts, ...dead, "found", ...marks.found].join();
     if (key === this.backgroundKey) return;
     this.backgroundKey = key;
     const context = clear(background);
     this.place(background);
-    const isSelected = marks.curve !== null || marks.device >= 0;
+    const isSelected = marks.curve !== null || marks.device >= 0 || marks.path.size > 0;
     paintBackground(context, layout, pixel, isSelected ? 0.35 : 1);
     if (!layout.boxesOnTop) paintBoxes({ ...painting, context });
   }
@@ -160,13 +169,13 @@ export class Rowmap {
     return Math.min(1, this.surface.height / (this.layout?.height ?? 1)) * this.zoom;
   }
 
-  private marks({ waiting, roots, found }: MapData): Marks {
+  private marks({ waiting, roots, found, path }: MapData): Marks {
     const hit = this.hit;
     let device = -1;
     if (hit?.kind === "box") device = this.scene.units[hit.unit].switches[0];
     else if (hit?.kind === "cell" || hit?.kind === "pin")
       device = this.topology.ports[hit.port].device;
-    return { device, curve: hit?.kind === "curve" ? hit.curve : null, waiting, roots, found };
+    return { device, curve: hit?.kind === "curve" ? hit.curve : null, waiting, roots, found, path };
   }
 
   // --- pointer and keys
@@ -367,7 +376,7 @@ export class Rowmap {
     if (hit.kind === "box") {
       const unit = this.scene.units[hit.unit];
       if (unit.switches.length > 1) this.app.setOption("open", unit.id);
-      else this.app.go({ view: "ports", item: "", options: { q: unit.id } }, true);
+      else this.app.go({ view: "switch", item: unit.id, options: {} }, true);
       return;
     }
     if (hit.kind === "curve" && hit.curve.bundle.links.length > 2) {
@@ -383,6 +392,7 @@ export class Rowmap {
       hit.kind === "curve"
         ? fullestPort(hit.curve.bundle.links, this.data?.values ?? new Uint16Array())
         : hit.port;
+    if (hit.kind === "cell" && this.pick(port)) return;
     this.app.go({ view: "port", item: this.topology.keyOf(port), options: {} }, true);
   }
 

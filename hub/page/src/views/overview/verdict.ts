@@ -81,7 +81,7 @@ export class Verdict {
       "leaf",
       percent(leaf?.mean),
       device === null ? "" : `${device.node}, mean of ports`,
-      { view: "ports", options: { q: device?.guid ?? "" } },
+      device === null ? { view: "ports" } : { view: "switch", item: device.guid },
     );
     const fullest = totals === null || totals.fullest === null ? null : totals;
     this.figure(

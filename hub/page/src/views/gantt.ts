@@ -1,0 +1,153 @@
+//! The jobs at the leaf switches of a job over time, one bar for each.
+
+import type { JobDetail } from "../contract/types";
+import { utilizationScale } from "../draw/scale";
+import type { App } from "../model/app";
+import { clock, dateTime, dayTime, duration, grouped, scaled } from "../model/units";
+import { h, setStyle, setText } from "../parts/dom";
+import { hideTip, showTip } from "../parts/tooltip";
+import { panel } from "./panel";
+
+/** Max number of other jobs. */
+const MAX = 24;
+/** Number of ticks of the time axis. */
+const TICKS = 5;
+
+interface Bar {
+  job: string;
+  name: string;
+  from: number;
+  to: number;
+  runs: boolean;
+  /** Traffic on the links of the job in Gb/s; null for the job itself. */
+  gbps: number | null;
+  nodes: string;
+}
+
+export class JobGantt {
+  readonly element: HTMLElement;
+  private readonly body: HTMLElement;
+  private readonly note: HTMLElement;
+
+  constructor(private readonly app: App) {
+    const { element, body, note } = panel("Jobs over time", "job-part job-gantt");
+    this.element = element;
+    this.body = body;
+    this.note = note;
+  }
+
+  show(row: JobDetail): void {
+    const now = this.app.shown === null ? Date.now() : this.app.timeOf(this.app.shown);
+    const from = row.start_ns / 1e6;
+    const to = Math.max(row.end_ns === null ? now : row.end_ns / 1e6, from + 1000);
+    const others = row.neighbours.slice(0, MAX).map(
+      (other): Bar => ({
+        job: other.job,
+        name: [other.name, other.user].filter((part) => part !== null).join(", "),
+        from: other.start_ns / 1e6,
+        to: other.end_ns === null ? now : other.end_ns / 1e6,
+        runs: other.end_ns === null,
+        gbps: other.up_gbps + other.down_gbps,
+        nodes: `${grouped(other.nodes)} of ${grouped(other.node_count)} nodes here`,
+      }),
+    );
+    const own: Bar = {
+      job: row.job,
+      name: row.name ?? "",
+      from,
+      to,
+      runs: row.end_ns === null,
+      gbps: null,
+      nodes: `${grouped(row.node_count)} nodes`,
+    };
+    const most = Math.max(1e-9, ...others.map(({ gbps }) => gbps ?? 0));
+    others.sort((x, y) => x.from - y.from);
+    setText(
+      this.note,
+      others.length === 0
+        ? "no other job was at its leaf switches"
+        : `brighter: more traffic on these links from ${clock(row.links_from_ns / 1e6)} to ${clock(row.links_to_ns / 1e6)}, up to ${scaled(most * 1e9, "b/s")}`,
+    );
+    // A bar begins before the job if the other one ran before, so the axis has some room.
+    const room = (to - from) * 0.08;
+    const span = { from: from - room, to: to + (row.end_ns === null ? 0 : room) };
+    this.body.replaceChildren(
+      h(
+        "div",
+        { class: "gantt", role: "list" },
+        ...[own, ...others].map((bar) => this.line(bar, span, { from, to }, most)),
+        axis(span),
+      ),
+    );
+  }
+
+  private line(bar: Bar, span: Span, run: Span, most: number): HTMLElement {
+    const place = (time: number) =>
+      (100 * (Math.min(Math.max(time, span.from), span.to) - span.from)) / (span.to - span.from);
+    const [left, right] = [place(bar.from), place(bar.to)];
+    const piece = h("i", { class: bar.gbps === null ? "gantt-bar own" : "gantt-bar" });
+    setStyle(piece, { left: `${left}%`, width: `max(3px, ${right - left}%)` });
+    if (bar.gbps !== null)
+      setStyle(piece, {
+        "background-color": utilizationScale.color(0.15 + (0.75 * bar.gbps) / most),
+      });
+    piece.classList.toggle("before", bar.from < span.from);
+    const shade = h("i", { class: "gantt-run" });
+    setStyle(shade, { left: `${place(run.from)}%`, width: `${place(run.to) - place(run.from)}%` });
+    const end = bar.runs ? "runs" : `to ${dateTime(bar.to)}`;
+    const rate = bar.gbps === null ? "this job" : `${scaled(bar.gbps * 1e9, "b/s")} on these links`;
+    const common = duration(
+      Math.max(0, Math.round((Math.min(bar.to, run.to) - Math.max(bar.from, run.from)) / 1000)),
+    );
+    const text = `Job ${bar.job}${bar.name === "" ? "" : `, ${bar.name}`}: from ${dateTime(bar.from)}, ${end}, ${bar.nodes}, ${rate}`;
+    return h(
+      "div",
+      {
+        class: "gantt-line",
+        role: "listitem",
+        "aria-label": text,
+        on: {
+          pointermove: (event) =>
+            showTip(event.clientX, event.clientY, [
+              `Job ${bar.job}`,
+              ...(bar.name === "" ? [] : [bar.name]),
+              ["Started", dateTime(bar.from)],
+              ["Ended", bar.runs ? "runs" : dateTime(bar.to)],
+              ["Nodes", bar.nodes],
+              ...(bar.gbps === null
+                ? []
+                : [
+                    ["Overlap", common] as [string, string],
+                    ["Traffic", scaled(bar.gbps * 1e9, "b/s")] as [string, string],
+                  ]),
+            ]),
+          pointerleave: () => hideTip(),
+        },
+      },
+      h(
+        "a",
+        { class: "name", href: this.app.href({ view: "job", item: bar.job }) },
+        `${bar.job}${bar.name === "" ? "" : ` ${bar.name}`}`,
+      ),
+      h("span", { class: "gantt-track" }, shade, piece),
+    );
+  }
+}
+
+interface Span {
+  from: number;
+  to: number;
+}
+
+function axis({ from, to }: Span): HTMLElement {
+  const times = Array.from(
+    { length: TICKS },
+    (_, index) => from + ((to - from) * index) / (TICKS - 1),
+  );
+  return h(
+    "div",
+    { class: "gantt-line gantt-axis", "aria-hidden": "true" },
+    h("span", {}),
+    h("span", { class: "gantt-times" }, ...times.map((time) => h("span", {}, dayTime(time)))),
+  );
+}

@@ -1,0 +1,201 @@
+//! The cables that differ from the plan, as in `ibnet-gen cabling`.
+//!
+//! The cables are those of the records: those of the plan of the samplers, corrected by what the
+//! devices have reported since (`peer_changed`). A link that is down counts as plugged.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use ibnet::cabling::compare::Finding;
+use ibnet::cabling::{Modules, Plan, compare};
+use ibnet::topology::net_file;
+use ibnet_analysis::ports::PortKey;
+use ibnet_record::EventName;
+use ibnet_record::types::{Guid, NodeKind, PortNum};
+use serde::Serialize;
+
+use crate::events::Filter;
+use crate::live::topology::Topology;
+use crate::query::error::ApiError;
+use crate::state::Hub;
+
+/// Reason for missing findings.
+const NO_PLAN: &str = "the configuration of the hub has no planned cabling; set the key cabling";
+
+/// The comparison of the cables with the plan.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct CablingAnswer {
+    /// Number of planned cables, and of those that are as planned.
+    planned: usize,
+    right: usize,
+    /// Number of cables at devices that the plan does not name.
+    beyond: usize,
+    /// Number of devices of the plan that the records do not have.
+    not_found: usize,
+    /// Number of lines of the plan that were not compared.
+    remarks: usize,
+    /// Differences, the worst kind first.
+    rows: Vec<Finding>,
+    /// Why nothing was compared.
+    reason: Option<String>,
+}
+
+/// The last comparison, and what it is of: the plan, the topology, and the changed peers.
+#[derive(Debug, Default)]
+pub(crate) struct LastComparison(Mutex<Option<(Compared, Arc<CablingAnswer>)>>);
+
+type Compared = (usize, u32, Vec<(PortKey, PortKey)>);
+
+/// Compares the cables with the plan.
+pub(crate) fn find(hub: &Hub, last: &LastComparison) -> Result<Arc<CablingAnswer>, ApiError> {
+    let without = |reason| {
+        Arc::new(CablingAnswer {
+            reason: Some(reason),
+            ..CablingAnswer::default()
+        })
+    };
+    let plan = match hub.cabling.as_ref().map(crate::reread::Reread::get) {
+        None => return Ok(without(NO_PLAN.to_owned())),
+        Some(Err(reason)) => return Ok(without(reason)),
+        Some(Ok(plan)) => plan,
+    };
+    let (topology, changed) = {
+        let state = hub.read();
+        let filter = Filter {
+            from: 0,
+            to: u64::MAX,
+            names: vec![EventName::PeerChanged.as_str().to_owned()],
+            guid: None,
+            port: None,
+            limit: usize::MAX,
+        };
+        let mut newest = BTreeMap::new();
+        for event in state.events.select(&filter) {
+            if let (Some(guid), Some(port)) = (event.guid, event.port) {
+                newest
+                    .entry((guid, port))
+                    .or_insert_with(|| peer_in(&event.detail));
+            }
+        }
+        let changed = newest.into_iter();
+        let changed = changed.filter_map(|(port, peer)| Some((port, peer?)));
+        (Arc::clone(&state.topology), changed.collect::<Vec<_>>())
+    };
+    if topology.ports.is_empty() {
+        return Ok(without("no record has arrived yet".to_owned()));
+    }
+    let compared = (Arc::as_ptr(&plan) as usize, topology.generation, changed);
+    let mut last = last.0.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((known, answer)) = &*last
+        && *known == compared
+    {
+        return Ok(Arc::clone(answer));
+    }
+    let answer = Arc::new(compared_with(&plan, &topology, &compared.2)?);
+    *last = Some((compared, Arc::clone(&answer)));
+    Ok(answer)
+}
+
+fn compared_with(
+    plan: &Plan,
+    topology: &Topology,
+    changed: &[(PortKey, PortKey)],
+) -> Result<CablingAnswer, ApiError> {
+    let text = net(topology, changed);
+    let nets = net_file::parse_all(&[("the records".to_owned(), text.into_bytes())])
+        .map_err(|error| ApiError::failed(error.to_string()))?;
+    let found = compare(plan, &nets, &Modules::default());
+    Ok(CablingAnswer {
+        planned: found.planned,
+        right: found.right,
+        beyond: found.beyond,
+        not_found: found.not_found.len(),
+        remarks: found.remarks.len(),
+        rows: found.findings,
+        reason: None,
+    })
+}
+
+/// Returns the peer in the detail of an event. `None` if it is that of the plan again.
+fn peer_in(detail: &str) -> Option<PortKey> {
+    let mut words = detail.strip_prefix("the peer is ")?.split([' ', ';']);
+    let guid: Guid = words.next()?.parse().ok()?;
+    let port = words.nth(1)?.parse().ok()?;
+    Some((guid, PortNum(port)))
+}
+
+/// Returns the links as a net file, the form that the comparison reads.
+fn net(topology: &Topology, changed: &[(PortKey, PortKey)]) -> String {
+    let mut links: BTreeMap<PortKey, PortKey> = BTreeMap::new();
+    for port in &topology.ports {
+        if let (Some(guid), Some(number)) = (port.peer_guid, port.peer_port) {
+            links.insert((port.guid, port.port), (guid, number));
+            links.insert((guid, number), (port.guid, port.port));
+        }
+    }
+    for (port, peer) in changed {
+        for end in [port, peer] {
+            if let Some(other) = links.remove(end) {
+                links.remove(&other);
+            }
+        }
+    }
+    for (port, peer) in changed {
+        links.insert(*port, *peer);
+        links.insert(*peer, *port);
+    }
+    let mut devices: BTreeMap<Guid, (&'static str, u16, String)> = BTreeMap::new();
+    for device in &topology.devices {
+        let kind = match device.kind {
+            Some(NodeKind::Switch) => "SW",
+            Some(NodeKind::Router) => "RT",
+            Some(NodeKind::Hca) => "CA",
+            None if device.tier.is_some_and(|tier| tier > 0) => "SW",
+            None => "CA",
+        };
+        // A quotation mark would end the name.
+        let name = device
+            .node
+            .replace(|c: char| c == '\'' || c.is_control(), "_");
+        let lid = device.lid.map_or(0, |lid| lid.0);
+        devices.insert(device.guid, (kind, lid, name));
+    }
+    let rates: BTreeMap<PortKey, &str> = topology
+        .ports
+        .iter()
+        .map(|port| ((port.guid, port.port), &*port.link))
+        .collect();
+    let mut text = String::new();
+    for (port, peer) in links {
+        let (Some(own), Some(other)) = (devices.get(&port.0), devices.get(&peer.0)) else {
+            continue;
+        };
+        let rate = rates.get(&port).or_else(|| rates.get(&peer));
+        let place = rate.and_then(|rate| rate.find('x')).map_or(0, |x| x + 1);
+        let (width, speed) = rate.map_or(("??", "???"), |rate| rate.split_at(place));
+        let ((kind, lid, name), (peer_kind, peer_lid, peer_name)) = (own, other);
+        let _ = writeln!(
+            text,
+            "{kind} {lid} {} {} {width} {speed} - {peer_kind} {peer_lid} {} {} ( '{name}' - '{peer_name}' )",
+            port.1, port.0, peer.1, peer.0
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn peer_is_read_from_the_detail_of_its_event() {
+        let detail = "the peer is 0x0000000000000002 port 7 (leaf02); the plan has \
+                      0x0000000000000003 port 1 (leaf03)";
+        assert_eq!(peer_in(detail), Some((Guid(2), PortNum(7))));
+        let without = "the peer is 0x0000000000000002 port 7; the plan has none";
+        assert_eq!(peer_in(without), Some((Guid(2), PortNum(7))));
+        let again = "the peer is that of the plan again: 0x0000000000000003 port 1";
+        assert_eq!(peer_in(again), None);
+    }
+}
