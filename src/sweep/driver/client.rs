@@ -1,5 +1,6 @@
 //! A blocking client for one device. It sends a request, waits for the reply, and sends the
-//! request again if there is none.
+//! request again if there is none. If a device does not answer SMPs on one way, the client tries the
+//! others: other routes around a link that has failed and, if any way is allowed, the LID.
 //!
 //! The client accepts a reply under the same conditions as a sweep: transaction, sender, class,
 //! method, attribute and port must match the request. It follows one redirection and remembers the
@@ -7,7 +8,7 @@
 
 use std::time::Duration;
 
-use ibnet_record::types::{Lid, Tid};
+use ibnet_record::types::{Guid, Lid, Tid};
 use rustix::io::Errno;
 
 use super::clock::{Clock, SystemClock, WallTime};
@@ -49,8 +50,9 @@ pub struct DeviceClient<T, C = SystemClock> {
     routes: Option<(SmpWay, Routes)>,
     /// Whether SMPs go by a route and not by LID.
     is_by_route: bool,
-    /// Route to the device, if one is known.
-    route: Option<Route>,
+    /// GUID of the device in the plan, and the route to it with its number in [`Routes::to`].
+    guid: Option<Guid>,
+    route: Option<(u8, Route)>,
     redirect: Option<Redirect>,
     next_tid: u32,
     clock: C,
@@ -75,6 +77,7 @@ impl<T: Transport, C: Clock> DeviceClient<T, C> {
             address,
             routes: None,
             is_by_route: false,
+            guid: None,
             route: None,
             redirect: None,
             next_tid: seed as u32,
@@ -100,16 +103,28 @@ impl<T: Transport, C: Clock> DeviceClient<T, C> {
     /// Directs the next requests to the device at another LID.
     pub fn turn_to(&mut self, lid: Lid) {
         (self.address.lid, self.redirect) = (lid, None);
-        self.route = self.routes.as_mut().and_then(|(_, routes)| {
-            let (_, route) = routes.to(routes.guid_at(lid)?, 0)?;
-            Some(route)
-        });
+        let routes = self.routes.as_mut().map(|(_, routes)| routes);
+        self.guid = routes.and_then(|routes| routes.guid_at(lid));
+        self.select(0);
+    }
+
+    /// Selects the route with this number, or else route 0.
+    fn select(&mut self, number: u8) {
+        let routes = self.routes.as_mut().zip(self.guid);
+        self.route = routes.and_then(|((_, routes), guid)| routes.to(guid, number));
+    }
+
+    /// Returns the way of SMPs: whether it is a route, and which.
+    fn way(&self) -> (bool, u8) {
+        let number = self.route.map_or(0, |(number, _)| number);
+        (self.is_by_route, number * u8::from(self.is_by_route))
     }
 
     /// Returns the route of SMPs to the device. `None` means that they go by LID, or that no route
     /// is known.
     pub fn route(&self) -> Option<Route> {
-        self.route.filter(|_| self.is_by_route)
+        let route = self.route.filter(|_| self.is_by_route);
+        route.map(|(_, route)| route)
     }
 
     /// Returns the request as it is sent: an SMP may take a route.
@@ -122,11 +137,13 @@ impl<T: Transport, C: Clock> DeviceClient<T, C> {
         }
     }
 
-    /// With [`SmpWay::Auto`], selects the other way of SMPs if there is one.
-    fn turn(&mut self) -> bool {
-        let can_turn = matches!(self.routes, Some((SmpWay::Auto, _))) && self.route.is_some();
-        self.is_by_route ^= can_turn;
-        can_turn
+    /// Selects the next way of SMPs, round and round: each route and, with [`SmpWay::Auto`], the LID.
+    fn turn(&mut self) {
+        let (is_by_route, number) = self.way();
+        self.select(if is_by_route { number + 1 } else { 0 });
+        let is_first = self.route.is_some_and(|(number, _)| number == 0);
+        let is_auto = matches!(self.routes, Some((SmpWay::Auto, _)));
+        self.is_by_route ^= is_first && is_auto;
     }
 
     /// Sends the next requests with another service level.
@@ -263,15 +280,17 @@ impl<T: Transport, C: Clock> Client for DeviceClient<T, C> {
             rtt_min: None,
             answer: Err(NoAnswer::Silent),
         };
-        let (mut tries, mut has_turned) = (0, false);
+        let (mut tries, first) = (0, self.way());
         loop {
             if tries == TRIES {
-                // The other way of an SMP is tried once; if it fails too, the first one stays.
-                let is_smp = matches!(query, Query::Smp(_));
-                if !is_smp || !self.turn() || std::mem::replace(&mut has_turned, true) {
+                // Each other way of an SMP is tried once; if all fail, the first one stays.
+                if matches!(query, Query::Smp(_)) {
+                    self.turn();
+                }
+                if self.way() == first {
                     break;
                 }
-                tries = 0;
+                tries = TRIES - 1;
             }
             tries += 1;
             response.mads += 1;

@@ -181,7 +181,7 @@ static void switch_info(const struct mock_node *node, u8 *data)
 {
 	put_unaligned_be16(0xc000, data);
 	put_unaligned_be16(0x1000, data + 4);
-	put_unaligned_be16(0x0fff, data + 6);
+	put_unaligned_be16(fabric_top_lid(), data + 6);
 	data[11] = 0x90;
 	put_unaligned_be16(8, data + 14);
 }
@@ -230,6 +230,24 @@ static void port_states(const struct mock_node *node, u32 block, u8 *data)
 		data[port % 128 / 2] |= (is_up(node, port) ? 4 : 1) << (port % 2 ? 0 : 4);
 }
 
+/* The ports to the 64 LIDs of a block; 255 where no device has the LID. */
+static void forwarding(const struct mock_node *node, u32 block, u8 *data)
+{
+	u32 i;
+
+	for (i = 0; i < 64; i++)
+		data[i] = fabric_port_to(node, min_t(u32, 64 * block + i, U16_MAX));
+}
+
+/* The VL of each SL, four bits each: the SL modulo the 8 VLs of a port. */
+static void vls(u8 *data)
+{
+	u8 sl;
+
+	for (sl = 0; sl < SLS; sl += 2)
+		data[sl / 2] = sl % 8 << 4 | (sl + 1) % 8;
+}
+
 static void sm_info(const struct mock_node *node, u8 *data)
 {
 	static u32 actions;
@@ -265,6 +283,16 @@ static void manage(const struct mock_node *node, u8 in_port, u8 *mad)
 	case 0x15:
 		/* An HCA has no port 0: it means the port that received the request. */
 		port_info(node, modifier || node->type == TYPE_SWITCH ? modifier : in_port, in_port, data);
+		return;
+	case 0x17:
+		if (node->type != TYPE_SWITCH)
+			break;
+		vls(data);
+		return;
+	case 0x19:
+		if (node->type != TYPE_SWITCH)
+			break;
+		forwarding(node, modifier, data);
 		return;
 	case 0x20:
 		if (!node->manages)
@@ -382,14 +410,14 @@ bool answer(struct mock_hca *hca, u16 dlid, struct packet *packet)
 		perform(node, dlid, clear, mad);
 		return true;
 	case IB_MGMT_CLASS_SUBN_LID_ROUTED:
-		if (!node || planarized)
+		if (!node || directed_only)
 			return false;
 		manage(node, node->type == TYPE_SWITCH ? 0 : 1, mad);
 		return true;
 	case IB_MGMT_CLASS_SUBN_DIRECTED_ROUTE:
 		by_lid = get_unaligned_be16(mad + 32) != PERMISSIVE;
 		statistics.directed += by_lid;
-		if (planarized && by_lid)
+		if (directed_only && by_lid)
 			return false;
 		node = route(hca, dlid, mad, &in_port);
 		if (!node || (faults.classes & (1 << CLASS_SMP) && hits(faults.drop, node->lid)))

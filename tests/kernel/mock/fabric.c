@@ -56,6 +56,50 @@ u16 fabric_own_node(int hca)
 	return leaves + spines + hca * hosts;
 }
 
+u16 fabric_top_lid(void)
+{
+	u16 i, top = 0;
+
+	for (i = 0; i < node_count; i++)
+		top = max(top, nodes[i].lid);
+	return top;
+}
+
+/* Returns the first port with a link to a device, or 0. */
+static u8 port_with(const struct mock_node *node, const struct mock_node *peer)
+{
+	u8 port;
+
+	for (port = 1; port <= node->ports; port++)
+		if (node->ends[port].node == peer - nodes && !node->ends[port].down)
+			return port;
+	return 0;
+}
+
+/*
+ * Returns the port by which a switch forwards to a LID: 0 for its own LID, and 255 for none. A host
+ * is behind the leaf switch at its port. Other leaves are reached by the spine switch that the LID
+ * selects, and other spines by the first leaf.
+ */
+u8 fabric_port_to(const struct mock_node *from, u16 lid)
+{
+	const struct mock_node *to = lid < LIDS && by_lid[lid] ? &nodes[by_lid[lid] - 1] : NULL, *via;
+	u8 port;
+
+	if (!to)
+		return 255;
+	if (to == from)
+		return 0;
+	port = port_with(from, to);
+	if (!port && to->type == TYPE_HCA && to->ends[1].node != NO_NODE)
+		port = port_with(from, &nodes[to->ends[1].node]);
+	if (!port) {
+		via = from - nodes < leaves ? &nodes[leaves + lid % spines] : &nodes[0];
+		port = port_with(from, via);
+	}
+	return port ? port : 255;
+}
+
 /* A device that had the LID before gets the old LID of this one. */
 int fabric_set_lid(struct mock_node *node, u16 lid)
 {

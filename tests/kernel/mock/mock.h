@@ -44,6 +44,7 @@ struct mock_hca {
  * general management, and HCA 1, the SMI device, for subnet management. Not seen on hardware.
  */
 extern bool planarized;
+extern bool directed_only;	/* SMPs by LID are not answered */
 extern u16 sm_lid;
 extern u16 pkey_table[PKEYS];
 
@@ -148,6 +149,8 @@ struct mock_node *fabric_by_lid(u16 lid);
 struct mock_node *fabric_by_guid(u64 guid);
 u16 fabric_own_node(int hca);
 int fabric_set_lid(struct mock_node *node, u16 lid);
+u16 fabric_top_lid(void);
+u8 fabric_port_to(const struct mock_node *from, u16 lid);
 int fabric_set_link(u16 lid, u8 port, bool down);
 int fabric_exchange(u16 a_lid, u8 a_port, u16 b_lid, u8 b_port);
 

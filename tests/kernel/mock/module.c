@@ -15,6 +15,10 @@ bool planarized;
 module_param(planarized, bool, 0444);
 MODULE_PARM_DESC(planarized, "the second HCA is the SMI device of the first one; SMPs by LID are not answered");
 
+bool directed_only;
+module_param(directed_only, bool, 0444);
+MODULE_PARM_DESC(directed_only, "SMPs by LID are not answered");
+
 static unsigned long long plugged_ns;
 module_param(plugged_ns, ullong, 0444);
 MODULE_PARM_DESC(plugged_ns, "time at which the last HCA appeared, in nanoseconds since 1970");
@@ -250,6 +254,7 @@ static int __init start(void)
 	int error = hcas >= 1 && hcas + planarized <= MAX_HCAS ? fabric_build(hcas) : -EINVAL;
 	uint i;
 
+	directed_only |= planarized;
 	if (!error)
 		error = change_manager(sm_lid, true, 15, SM_MASTER);
 	wire_start();

@@ -53,7 +53,7 @@ const LIBIBMAD: &str = "libibmad";
 const SECOND_CLIENT: &str = "a second client of ibnet, decoded by libibmad";
 
 /// Creates a client that starts with a random TID.
-fn client<T: Transport>(
+pub(super) fn client<T: Transport>(
     transport: T,
     address: Address,
     (config, fabric): (&Config, &Fabric),

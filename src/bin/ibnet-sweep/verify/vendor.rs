@@ -21,6 +21,7 @@ use ibnet::verify::vendor::{self, VendorDevice, VendorReport};
 use ibnet_record::types::Lid;
 
 use super::fabric::{self, Fabric};
+use super::run::client;
 use crate::check::report::{Report, Verdict};
 use crate::failure::Failure;
 use crate::{simulation, workers};
@@ -68,16 +69,13 @@ pub(super) fn run(
     };
     let document = if let Some(simulated) = simulation::build(config)? {
         let transport = SimTransport::new(simulated);
-        read(
-            client(transport, address(0, Vec::new())),
-            &fabric,
-            per_model,
-        )?
+        let client = client(transport, address(0, Vec::new()), (config, &fabric));
+        read(client, &fabric, per_model)?
     } else {
         let (port, pkey_index) = workers::hca_port(config, &fabric.ca)?;
         let transport = UmadTransport::open(&port)?;
         let address = address(pkey_index, port.pkeys);
-        read(client(transport, address), &fabric, per_model)?
+        read(client(transport, address, (config, &fabric)), &fabric, per_model)?
     };
     if shows_octets {
         for reply in document.devices.iter().flat_map(|device| &device.replies) {
@@ -97,10 +95,6 @@ pub(super) fn run(
     cli::print(format!("\n{devices} devices, {mads} MADs sent\n{next}").as_bytes())
         .map_err(Failure::Stdout)?;
     Ok(0)
-}
-
-fn client<T: Transport>(transport: T, address: Address) -> DeviceClient<T, SystemClock> {
-    DeviceClient::new(transport, SystemClock::start(), address, cli::random_seed())
 }
 
 fn read<T: Transport>(
