@@ -78,6 +78,7 @@ const RULES: &[Rule] = &[
         &[
             "record::hostlist",
             "record::rail",
+            "record::registers",
             "record::text",
             "record::types",
             "topology",

@@ -268,7 +268,7 @@ mod tests {
     fn values_have_the_words_of_smpquery() {
         let mut data = [0; DATA_LEN];
         PortInfo::of_rate(&LinkRate::new("4x", "EDR"), PortInfo::ACTIVE).emit(&mut data);
-        data[46] = 0xff;
+        (data[37], data[46]) = (0, 0xff);
         let text = |name: &str| {
             PRINTED
                 .iter()
