@@ -133,7 +133,10 @@ impl Engine {
                 self.report_unsupported(index, group);
             }
             Purpose::Clear { .. } => self.clear_failed(index, 1),
-            Purpose::Identity | Purpose::Lid => self.identity_failed(index, now),
+            // A request that was sent before the last change of the way says nothing about this one.
+            Purpose::Identity | Purpose::Lid if device.way.has_sent(&transaction.query) => {
+                self.identity_failed(index, now);
+            }
             Purpose::StateTable { .. } => {
                 let next = self.next_verification(index, now);
                 self.devices[index as usize].state_table.fail(next);

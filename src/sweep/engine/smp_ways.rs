@@ -77,6 +77,15 @@ impl Way {
         !self.is_by_route || self.route.is_some()
     }
 
+    /// Returns whether a request was sent on this way.
+    pub(super) fn has_sent(&self, query: &Query) -> bool {
+        let route = match query {
+            Query::Directed(directed::Query { route, .. }) => Some(*route),
+            _ => None,
+        };
+        self.route() == route
+    }
+
     /// Returns the request on this way.
     pub(super) fn query(&self, request: smp::Query) -> Query {
         match self.route() {

@@ -93,6 +93,20 @@ fn auto_finds_the_way_that_is_answered_and_keeps_it() {
 }
 
 #[test]
+fn requests_that_are_given_up_late_are_no_failures_of_the_next_way() {
+    // The start repeats NodeInfo many times before the first request is given up.
+    let config = Config {
+        grace: Duration::from_millis(50),
+        ..config(SmpWay::Auto)
+    };
+    let mut sweep = Sweep::new(config, no_lids(), |_| {});
+    slots(&mut sweep, 2);
+    let engine = &sweep.virtual_sweep.engine;
+    assert_eq!(engine.smp_ways(), by_route(DEVICES));
+    assert_eq!(verified(&sweep), engine.ports());
+}
+
+#[test]
 fn another_route_leads_around_a_dead_switch() {
     for smp in [SmpWay::Directed, SmpWay::Auto] {
         let mut sweep = sweep(smp);
