@@ -43,7 +43,7 @@ const SHA256: &str = "97bb9b3b705d092e087db9532b5eeb75d4af789fcb888f18b4c595bd10
 const SHA256_BEFORE: &str = "b93adae7f10994dfbfb87a72c69c07c7505bc56e098e8d0042bad4f0e6bf4136";
 
 /// Fields that were added to the records of schema 1.
-const ADDED: [&str; 10] = [
+const ADDED: [&str; 18] = [
     "role",
     "mtu",
     "vls",
@@ -54,6 +54,14 @@ const ADDED: [&str; 10] = [
     "base_dt_slots",
     "xmtdisc_dt_slots",
     "rcverr_dt_slots",
+    "mtu_cap",
+    "vl_cap",
+    "vl_high_limit",
+    "vl_stall_count",
+    "hoq_life",
+    "mkey_violations",
+    "pkey_violations",
+    "qkey_violations",
 ];
 
 /// SHA-256 of the records without the fields of [`ADDED`], if path queries are exempt from random
