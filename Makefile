@@ -267,6 +267,7 @@ soak: deps-browser tools build test-systemd ## Repeat the tests on a loaded mach
 	./scripts/under-load --runs $(SOAK_RUNS) make test-all
 	./scripts/under-load --runs $(SOAK_RUNS) --cores one --load 0 make test
 	IBNET_TEST_SMP=directed $(RUN) test -p ibnet --all-features --test simulated --test ibsim
+	IBNET_TEST_SMP=directed ./tests/kernel/run $(KERNEL_PROGRAMS) $(KERNEL_SCENARIOS)
 	@for run in $$(seq $(SOAK_RUNS)); do \
 	    echo "soak: run $$run of $(SOAK_RUNS)"; \
 	    IBNET_REGISTER_IMAGES=$$((run * 500))-$$((run * 500 + 499)) ./tests/kernel/run $(KERNEL_PROGRAMS) $(KERNEL_SCENARIOS) || exit 1; \
