@@ -305,13 +305,16 @@ test("two_fingers_zoom_the_time_and_one_moves_it", { skip }, async (context) => 
     const [from, to] = ["from", "to"].map((name) => Date.parse(query.get(name)));
     return { from, length: to - from };
   };
+  // The ends of a range are those of slots, so its length can differ by one slot.
+  const isOf = ({ length }, expected) =>
+    assert.ok(Math.abs(length - expected) <= shared.interval / 1e6, `${length} and ${expected} ms`);
   const near = await range(() => touch(page, ".picture", [0.5, 0.45, 0.4], [0.7, 0.75, 0.8]));
-  assert.equal(near.length, 30_000);
+  isOf(near, 30_000);
   const moved = await range(() => touch(page, ".picture", [0.5, 0.6, 0.7]));
-  assert.equal(moved.length, near.length);
+  isOf(moved, near.length);
   assert.ok(moved.from < near.from);
   const far = await range(() => touch(page, ".picture", [0.4, 0.5], [0.8, 0.7]));
-  assert.equal(far.length, 60_000);
+  isOf(far, 2 * moved.length);
 
   const oldest = (request) =>
     request.url().includes("/timeline?") && new URL(request.url()).searchParams.get("from");
