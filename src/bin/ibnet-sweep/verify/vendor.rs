@@ -75,7 +75,11 @@ pub(super) fn run(
         let (port, pkey_index) = workers::hca_port(config, &fabric.ca)?;
         let transport = UmadTransport::open(&port)?;
         let address = address(pkey_index, port.pkeys);
-        read(client(transport, address, (config, &fabric)), &fabric, per_model)?
+        read(
+            client(transport, address, (config, &fabric)),
+            &fabric,
+            per_model,
+        )?
     };
     if shows_octets {
         for reply in document.devices.iter().flat_map(|device| &device.replies) {
