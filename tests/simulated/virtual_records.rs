@@ -37,7 +37,7 @@ const WALL: i64 = 1_795_000_000_123_456_789;
 ///
 /// The hash changes when the engine, the simulated fabric or the format of the records changes.
 /// Check that the change is intended before you replace it.
-const SHA256: &str = "97bb9b3b705d092e087db9532b5eeb75d4af789fcb888f18b4c595bd10cd1d64";
+const SHA256: &str = "920acdd7f0637aee8eeca4654156ca64d76bc264806473697f6d6bda6920f2b6";
 
 /// SHA-256 of the same records without the fields of [`ADDED`]: that of the version before it.
 const SHA256_BEFORE: &str = "b93adae7f10994dfbfb87a72c69c07c7505bc56e098e8d0042bad4f0e6bf4136";
