@@ -79,8 +79,8 @@ pub(crate) struct Filter {
     pub(crate) limit: usize,
 }
 
-#[cfg(test)]
 impl Filter {
+    /// Returns the filter that selects all events.
     pub(crate) const fn all() -> Self {
         Self {
             from: 0,

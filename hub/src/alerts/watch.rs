@@ -230,6 +230,7 @@ impl Watch {
         // The limits below apply to the sum of an hour.
         let _ = thresholds.set("all=0");
         let errors = found.errors(&thresholds);
+        let reasons = down_reasons(hub);
         for device in errors
             .devices
             .iter()
@@ -244,9 +245,9 @@ impl Watch {
                 number => format!(", nor do {number} devices behind it"),
             };
             let mut summary = format!("{kind} {} does not answer{behind}", name(&device.port.node));
-            let reason = Some(condition)
-                .filter(|condition| **condition == conditions::HCA_DEAD)
-                .and_then(|_| down_reason(hub, found, (device.port.guid, device.port.port)));
+            let key = (device.port.guid, device.port.port);
+            let reason = reason_of(&reasons, found, key);
+            let reason = reason.filter(|_| *condition == conditions::HCA_DEAD);
             let condition = explain(condition, reason, &mut summary);
             let mut finding = at_port(condition, &device.port, summary);
             finding.subject.port = None;
@@ -266,7 +267,7 @@ impl Watch {
                     of_port(&own),
                     peer.unwrap_or_default()
                 );
-                let reason = down_reason(hub, found, port.key);
+                let reason = reason_of(&reasons, found, port.key);
                 let condition = explain(&conditions::LINK_DOWN, reason, &mut summary);
                 self.found.push(at_port(condition, &own, summary));
             }
@@ -412,29 +413,52 @@ impl Watch {
     }
 }
 
-/// Returns why a link is down, as a device at one of its ends stated it since it went down, and
-/// whether that was intended. An end that denies the intention comes first.
-fn down_reason(hub: &Hub, found: &Evaluated, key: PortKey) -> Option<(Option<bool>, String)> {
+/// Why links are down: whether that was intended, and the text.
+type Reasons = BTreeMap<PortKey, (Option<bool>, String)>;
+
+/// Returns why links are down, as devices have stated it for their own ports since they went down.
+fn down_reasons(hub: &Hub) -> Reasons {
     const REASON: &str = "link_down_reason";
+    let mut events = hub.read().events.select(&Filter {
+        names: ["link_up", "link_down", REASON].map(str::to_owned).into(),
+        ..Filter::all()
+    });
+    events.sort_by_key(|event| (event.ts, event.event == REASON));
+    let mut reasons = BTreeMap::new();
+    for event in events {
+        let Some(key) = event.guid.zip(event.port) else {
+            continue;
+        };
+        match &*event.event {
+            "link_up" => {
+                reasons.remove(&key);
+            }
+            "link_down" => {
+                reasons.insert(key, None);
+            }
+            _ => {
+                if let Some(reason) = reasons.get_mut(&key) {
+                    *reason = Some((link_down::intended(&event.detail), event.detail));
+                }
+            }
+        }
+    }
+    let known = reasons.into_iter();
+    known
+        .filter_map(|(key, reason)| Some((key, reason?)))
+        .collect()
+}
+
+/// Returns the reason of one end of a link. An end that denies the intention comes first.
+fn reason_of<'a>(
+    reasons: &'a Reasons,
+    found: &Evaluated,
+    key: PortKey,
+) -> Option<&'a (Option<bool>, String)> {
     let peer = found.ports().get(&key).and_then(|port| port.peer);
-    let state = hub.read();
-    let reason = |(guid, port): PortKey| {
-        let events = state.events(&Filter {
-            from: 0,
-            to: u64::MAX,
-            names: ["link_up", "link_down", REASON].map(str::to_owned).into(),
-            guid: Some(guid),
-            port: Some(port),
-            limit: 16,
-        });
-        let change = events.iter().find(|event| event.event != REASON)?;
-        let of_change = |event: &&EventRow| event.event == REASON && event.ts >= change.ts;
-        let reason = events.iter().find(of_change);
-        let detail = &reason.filter(|_| change.event == "link_down")?.detail;
-        Some((link_down::intended(detail), detail.clone()))
-    };
-    let reasons = [Some(key), peer].into_iter().flatten().filter_map(reason);
-    reasons.min_by_key(|(intended, _)| match intended {
+    let known = [Some(key), peer].into_iter().flatten();
+    let known = known.filter_map(|key| reasons.get(&key));
+    known.min_by_key(|(intended, _)| match intended {
         Some(false) => 0,
         Some(true) => 1,
         None => 2,
@@ -445,14 +469,14 @@ fn down_reason(hub: &Hub, found: &Evaluated, key: PortKey) -> Option<(Option<boo
 /// reason is no fault.
 fn explain(
     condition: &'static Condition,
-    reason: Option<(Option<bool>, String)>,
+    reason: Option<&(Option<bool>, String)>,
     summary: &mut String,
 ) -> &'static Condition {
     let Some((intended, detail)) = reason else {
         return condition;
     };
-    *summary += &format!(": {}", Printable(&detail));
-    if intended == Some(true) {
+    *summary += &format!(": {}", Printable(detail));
+    if *intended == Some(true) {
         &conditions::INTENDED_DOWN
     } else {
         condition
