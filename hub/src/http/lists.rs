@@ -59,8 +59,7 @@ fn rows<R: Serialize>((from_ns, to_ns): (u64, u64), rows: Vec<R>) -> Result<Answ
     })
 }
 
-/// Returns a function that evaluates the time range of links, trees and errors, and its weight. The
-/// range ends with the newest complete slot.
+/// Returns a function that evaluates the time range of links, paths, trees and errors, and its weight.
 fn evaluated(
     app: &App,
     params: &Params,
@@ -74,6 +73,8 @@ fn evaluated(
     Ok((Weight::of_all_ports(&app.hub, range), find))
 }
 
+/// Returns the time range in nanoseconds since 1970. By default, it is [`USUAL_NS`] long and ends with
+/// the newest complete slot.
 fn range(hub: &Hub, params: &Params) -> Result<(u64, u64), ApiError> {
     let state = hub.read();
     let interval_ns = state.samplers.interval_ns().max(1);
@@ -126,16 +127,15 @@ pub(crate) async fn path(
     RawQuery(query): RawQuery,
 ) -> Answered {
     let params = Params::parse(query.as_deref(), &["sender", "receiver", "from", "to"])?;
-    let evaluations = app.evaluations.clone();
-    let range = range(&app.hub, &params)?;
-    app.compute_at(Weight::of_all_ports(&app.hub, range), headers, move |hub| {
+    let (weight, find) = evaluated(&app, &params)?;
+    app.compute_at(weight, headers, move |hub| {
         let (Some(sender), Some(receiver)) = (params.one("sender")?, params.one("receiver")?)
         else {
             return Err(ApiError::wrong(
                 "give sender and receiver: the name of a host, a node description, or a port GUID",
             ));
         };
-        Answer::json(&path::find(hub, &evaluations, (sender, receiver), range)?)
+        Answer::json(&path::find(hub, &*find(hub)?, (sender, receiver))?)
     })
     .await
 }

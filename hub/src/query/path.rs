@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::forwarding::Condition;
 use crate::query::error::ApiError;
-use crate::query::evaluated::Evaluations;
+use crate::query::evaluated::Evaluated;
 use crate::state::Hub;
 
 /// Max number of rails whose paths are in the answer.
@@ -32,14 +32,12 @@ pub(crate) struct PathAnswer {
     tables: Option<Condition>,
 }
 
-/// Finds the paths of two hosts in a time range.
+/// Finds the paths of two hosts in the records of a time range.
 pub(crate) fn find(
     hub: &Hub,
-    evaluations: &Evaluations,
+    found: &Evaluated,
     (sender, receiver): (&str, &str),
-    range: (u64, u64),
 ) -> Result<PathAnswer, ApiError> {
-    let found = evaluations.find(hub, range)?;
     let mut answer = PathAnswer {
         from_ns: found.range.0,
         to_ns: found.range.1,

@@ -3,6 +3,7 @@
 use ibnet_analysis::routes::Routes;
 
 use super::*;
+use crate::query::evaluated::Evaluated;
 use crate::query::path;
 
 /// Returns the records of the tables in the file.
@@ -27,9 +28,14 @@ fn tables() -> String {
     routes.switches().map(record).collect()
 }
 
-fn ask(hub: &Hub, sender: &str, receiver: &str) -> Json {
+fn evaluated(hub: &Hub) -> Arc<Evaluated> {
     let range = ((START + 105) * SECOND, (START + 145) * SECOND);
-    let found = path::find(hub, &Evaluations::default(), (sender, receiver), range);
+    let found = Evaluations::default().find(hub, range);
+    found.expect("evaluated")
+}
+
+fn ask(hub: &Hub, sender: &str, receiver: &str) -> Json {
+    let found = path::find(hub, &evaluated(hub), (sender, receiver));
     serde_json::to_value(found.expect("found")).expect("JSON")
 }
 
@@ -92,7 +98,6 @@ fn path_that_ends_early_has_a_reason() {
     let reason = "no path from node101 mlx5_0 to node104 mlx5_0: there is no table of switch9";
     assert_eq!(found["reason"], json!(reason));
     assert_eq!(found["rows"].as_array().map(Vec::len), Some(2));
-    let range = ((START + 105) * SECOND, (START + 145) * SECOND);
-    let missing = path::find(&hub, &Evaluations::default(), ("node1", "node104"), range);
+    let missing = path::find(&hub, &evaluated(&hub), ("node1", "node104"));
     assert!(missing.is_err_and(|error| error.reason.contains("node1")));
 }
