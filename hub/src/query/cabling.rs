@@ -9,10 +9,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use ibnet::cabling::compare::Finding;
 use ibnet::cabling::{Modules, Plan, compare};
+use ibnet::sweep::driver::peer_in;
 use ibnet::topology::net_file;
 use ibnet_analysis::ports::PortKey;
 use ibnet_record::EventName;
-use ibnet_record::types::{Guid, NodeKind, PortNum};
+use ibnet_record::types::{Guid, NodeKind};
 use serde::Serialize;
 
 use crate::events::Filter;
@@ -45,7 +46,14 @@ pub(crate) struct CablingAnswer {
 #[derive(Debug, Default)]
 pub(crate) struct LastComparison(Mutex<Option<(Compared, Arc<CablingAnswer>)>>);
 
-type Compared = (usize, u32, Vec<(PortKey, PortKey)>);
+#[derive(Debug)]
+struct Compared {
+    plan: Arc<Plan>,
+    /// Generation of the topology.
+    generation: u32,
+    /// Ports whose peer is not that of the plan of the samplers, and this peer.
+    changed: Vec<(PortKey, PortKey)>,
+}
 
 /// Compares the cables with the plan.
 pub(crate) fn find(hub: &Hub, last: &LastComparison) -> Result<Arc<CablingAnswer>, ApiError> {
@@ -63,12 +71,8 @@ pub(crate) fn find(hub: &Hub, last: &LastComparison) -> Result<Arc<CablingAnswer
     let (topology, changed) = {
         let state = hub.read();
         let filter = Filter {
-            from: 0,
-            to: u64::MAX,
             names: vec![EventName::PeerChanged.as_str().to_owned()],
-            guid: None,
-            port: None,
-            limit: usize::MAX,
+            ..Filter::all()
         };
         let mut newest = BTreeMap::new();
         for event in state.events.select(&filter) {
@@ -85,14 +89,20 @@ pub(crate) fn find(hub: &Hub, last: &LastComparison) -> Result<Arc<CablingAnswer
     if topology.ports.is_empty() {
         return Ok(without("no record has arrived yet".to_owned()));
     }
-    let compared = (Arc::as_ptr(&plan) as usize, topology.generation, changed);
     let mut last = last.0.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some((known, answer)) = &*last
-        && *known == compared
+        && Arc::ptr_eq(&known.plan, &plan)
+        && (known.generation, &known.changed) == (topology.generation, &changed)
     {
         return Ok(Arc::clone(answer));
     }
-    let answer = Arc::new(compared_with(&plan, &topology, &compared.2)?);
+    let answer = Arc::new(compared_with(&plan, &topology, &changed)?);
+    let generation = topology.generation;
+    let compared = Compared {
+        plan,
+        generation,
+        changed,
+    };
     *last = Some((compared, Arc::clone(&answer)));
     Ok(answer)
 }
@@ -115,14 +125,6 @@ fn compared_with(
         rows: found.findings,
         reason: None,
     })
-}
-
-/// Returns the peer in the detail of an event. `None` if it is that of the plan again.
-fn peer_in(detail: &str) -> Option<PortKey> {
-    let mut words = detail.strip_prefix("the peer is ")?.split([' ', ';']);
-    let guid: Guid = words.next()?.parse().ok()?;
-    let port = words.nth(1)?.parse().ok()?;
-    Some((guid, PortNum(port)))
 }
 
 /// Returns the links as a net file, the form that the comparison reads.
@@ -182,20 +184,4 @@ fn net(topology: &Topology, changed: &[(PortKey, PortKey)]) -> String {
         );
     }
     text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn peer_is_read_from_the_detail_of_its_event() {
-        let detail = "the peer is 0x0000000000000002 port 7 (leaf02); the plan has \
-                      0x0000000000000003 port 1 (leaf03)";
-        assert_eq!(peer_in(detail), Some((Guid(2), PortNum(7))));
-        let without = "the peer is 0x0000000000000002 port 7; the plan has none";
-        assert_eq!(peer_in(without), Some((Guid(2), PortNum(7))));
-        let again = "the peer is that of the plan again: 0x0000000000000003 port 1";
-        assert_eq!(peer_in(again), None);
-    }
 }

@@ -178,12 +178,6 @@ impl<T: Transport, C: Clock> Driver<T, C> {
             peer,
             ..
         } = &self.ports[port];
-        let named = |(guid, port): End, name: Option<&str>| {
-            let name = name
-                .map(|name| format!(" ({})", Printable(name)))
-                .unwrap_or_default();
-            format!("{guid} port {port}{name}")
-        };
         let planned = peer
             .as_ref()
             .map(|(guid, port, name)| ((*guid, *port), Some(name.as_str())));
@@ -192,16 +186,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
             .iter()
             .find(|port| port.guid == found.0)
             .map(|port| port.node.as_str());
-        let now = named(found, name);
-        let detail = match planned {
-            Some((planned, _)) if planned == found => {
-                format!("the peer is that of the plan again: {now}")
-            }
-            Some((planned, name)) => {
-                format!("the peer is {now}; the plan has {}", named(planned, name))
-            }
-            None => format!("the peer is {now}; the plan has none"),
-        };
+        let detail = peer_detail((found, name), planned);
         tracing::warn!(node = %Printable(node), port = %num, "{detail}");
         self.write_event(slot, EventName::PeerChanged, Some(port), &detail);
     }
@@ -606,5 +591,53 @@ fn state_name(state: u8) -> &'static str {
         3 => "armed",
         4 => "active",
         _ => "in an unknown state",
+    }
+}
+
+/// A port, and the node description of its device if it is known.
+type NamedEnd<'a> = (End, Option<&'a str>);
+
+/// Words before the peer in the detail of the event `peer_changed`.
+const PEER: &str = "the peer is ";
+
+/// Returns the detail of the event `peer_changed`.
+fn peer_detail(found: NamedEnd<'_>, planned: Option<NamedEnd<'_>>) -> String {
+    let named = |((guid, port), name): NamedEnd<'_>| {
+        let name = name.map(|name| format!(" ({})", Printable(name)));
+        format!("{guid} port {port}{}", name.unwrap_or_default())
+    };
+    let now = named(found);
+    match planned {
+        Some((planned, _)) if planned == found.0 => {
+            format!("{PEER}that of the plan again: {now}")
+        }
+        Some(planned) => format!("{PEER}{now}; the plan has {}", named(planned)),
+        None => format!("{PEER}{now}; the plan has none"),
+    }
+}
+
+/// Returns the peer from the detail of an event `peer_changed`. `None` if it is that of the plan
+/// again, or if the text is another one.
+pub fn peer_in(detail: &str) -> Option<End> {
+    let mut words = detail.strip_prefix(PEER)?.split([' ', ';']);
+    let guid = words.next()?.parse().ok()?;
+    let port = words.nth(1)?.parse().ok()?;
+    Some((guid, PortNum(port)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn peer_is_read_from_the_detail_of_its_event() {
+        let (found, planned) = ((Guid(2), PortNum(7)), (Guid(3), PortNum(1)));
+        for name in [None, Some("leaf02; port 9 (x)")] {
+            let named = (found, name);
+            for plan in [None, Some((planned, name))] {
+                assert_eq!(peer_in(&peer_detail(named, plan)), Some(found));
+            }
+            assert_eq!(peer_in(&peer_detail(named, Some(named))), None);
+        }
     }
 }

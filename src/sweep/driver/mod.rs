@@ -73,6 +73,7 @@ pub use client::{Address, DeviceClient, TRIES};
 pub use clock::{BackgroundJob, Clock, JobState, Latest, Pacing, SystemClock, WallTime};
 pub use control::{Control, Notice};
 pub(crate) use engine_loop::{EngineLoop, LoopRequest, Parts};
+pub use events::peer_in;
 pub use reconnect::{Changes, OpenError, Opened};
 pub use report::{PortReport, SlotReport};
 pub use wake::Wake;
