@@ -1,5 +1,5 @@
-//! How switches forward packets, from `routes` records: the linear tables, the virtual lanes, and the
-//! settings of adaptive routing.
+//! How switches forward packets, from `routes` records: the linear tables, the virtual lanes, and
+//! the settings of adaptive routing.
 
 use std::collections::BTreeMap;
 
