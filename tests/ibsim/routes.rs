@@ -1,10 +1,14 @@
 //! Forwarding tables in the records compared with `dump_fts`, for several routing engines of
-//! opensm, with a cut cable and without. Each test takes about 40 s, nearly all of it waiting.
+//! opensm, with a cut cable and without. Each engine has its own fabric. All run at the same time,
+//! because a sweep begins at most one round of tables in five seconds.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::fs;
+use std::path::PathBuf;
 use std::process::Stdio;
+use std::thread;
 
 use ibnet::topology::synthetic::{Blueprint, FatTree, NodeId};
 use ibnet_record::strict::{self, Line};
@@ -13,8 +17,8 @@ use ibnet_record::types::{Guid, NodeKind};
 use crate::fabric::{Ibsim, Running, available, wait_until};
 use crate::{SWEEP, discover};
 
-/// A routing engine for which opensm needs nothing else is `minhop`, `updn`, `ftree` or `dfsssp`.
-const ENGINES: [&str; 4] = ["minhop", "updn", "ftree", "dfsssp"];
+/// Routing engines for which opensm needs nothing else.
+const ENGINES: [&str; 4] = ["minhop", "updn", "dfsssp", "ftree"];
 
 const MANAGER: &str = "node00001";
 const SENDER: &str = "node00002";
@@ -134,17 +138,21 @@ fn recorded(ibsim: &Ibsim) -> BTreeMap<Guid, String> {
         .collect()
 }
 
-/// Runs opensm once with a routing engine.
+/// Runs opensm once with a routing engine, and checks that the tables are of this engine: opensm
+/// takes minhop if an engine cannot route the fabric.
 fn route(ibsim: &Ibsim, engine: &str) {
-    let log = ibsim.path("opensm.log").display().to_string();
-    let opensm = ibsim.run(MANAGER, "opensm", ["-o", "-e", "-f", &log, "-R", engine]);
+    let log = ibsim.path("opensm.log");
+    let args = ["-o", "-e", "-R", engine, "-f"].map(OsStr::new);
+    let opensm = ibsim.run(MANAGER, "opensm", args.iter().chain([&log.as_os_str()]));
     assert!(opensm.status.success(), "opensm -R {engine}");
+    let log = fs::read_to_string(log).expect("written by opensm");
+    let made = format!(": {engine} tables configured on all switches");
+    assert!(log.contains(&made), "no tables of {engine}: {log}");
 }
 
-/// Compares the tables of a fabric for all routing engines. `cut` is one end of the cable that is
-/// cut, and `other` its other end.
-fn compare(plan: &Blueprint, cut: (&str, u8), other: (&str, u8)) {
-    let Some(preload) = available() else { return };
+/// Compares the tables of a fabric for a routing engine. `cut` is one end of the cable that is cut,
+/// and `other` its other end.
+fn compare(plan: &Blueprint, engine: &str, cut: (&str, u8), other: (&str, u8), preload: PathBuf) {
     let mut ibsim = Ibsim::start(plan, MANAGER, preload);
     let net = discover(&ibsim, SENDER);
     let kinds = net.fabric.devices().iter().map(|device| device.kind);
@@ -156,30 +164,27 @@ fn compare(plan: &Blueprint, cut: (&str, u8), other: (&str, u8)) {
                   [routes]\nenabled = true\n";
     fs::write(ibsim.path("ibnet.toml"), config).expect("written");
     let mut seen = BTreeSet::new();
-    let start = |ibsim: &Ibsim| {
-        let mut command = ibsim.command(SENDER, SWEEP);
-        command.args(["-c", "ibnet.toml", "-o", FILE]);
-        Running::start(command.stderr(Stdio::null()))
-    };
-    let running = start(&ibsim);
-    for engine in ENGINES {
-        for command in ["Unlink", "Link"] {
-            // The tables are compared after both: with the cut cable, and with it again.
-            let (name, port) = cut;
-            let second = match command {
-                "Link" => format!(" \"S-{}\"[{}]", other.0, other.1),
-                _ => String::new(),
-            };
-            ibsim.type_line(&format!("{command} \"S-{name}\"[{port}]{second}"));
-            ibsim.settle();
-            route(&ibsim, engine);
-            let expected = dumped(&ibsim);
-            assert!(expected.len() > 1, "{engine}");
-            wait_until(&format!("the tables of {engine} after {command}"), || {
-                recorded(&ibsim) == expected
-            });
-            seen.extend(expected);
-        }
+    let mut command = ibsim.command(SENDER, SWEEP);
+    command.args(["-c", "ibnet.toml", "-o", FILE]);
+    let running = Running::start(command.stderr(Stdio::null()));
+    // The tables are compared after both: with the cut cable, and with it again.
+    for command in ["Unlink", "Link"] {
+        let (name, port) = cut;
+        // Without one of its cables, a fat tree is none for opensm.
+        let (second, engine) = match (command, engine) {
+            ("Link", _) => (format!(" \"S-{}\"[{}]", other.0, other.1), engine),
+            (_, "ftree") => (String::new(), "minhop"),
+            _ => (String::new(), engine),
+        };
+        ibsim.type_line(&format!("{command} \"S-{name}\"[{port}]{second}"));
+        ibsim.settle();
+        route(&ibsim, engine);
+        let expected = dumped(&ibsim);
+        assert!(expected.len() > 1, "{engine}");
+        wait_until(&format!("the tables of {engine} after {command}"), || {
+            recorded(&ibsim) == expected
+        });
+        seen.extend(expected);
     }
     running.stop();
     assert!(
@@ -189,30 +194,50 @@ fn compare(plan: &Blueprint, cut: (&str, u8), other: (&str, u8)) {
 }
 
 #[test]
-fn tables_of_small_fat_tree_are_those_of_dump_fts() {
-    compare(&tree(2, 4, 2, 1), ("leaf01", 5), ("spine01", 1));
-}
-
-mod with_tools {
-    use super::*;
-
-    #[test]
-    fn tables_of_fat_tree_are_those_of_dump_fts() {
-        compare(&tree(8, 18, 4, 2), ("leaf03", 20), ("spine01", 6));
-    }
-
-    #[test]
-    fn tables_of_thin_tree_are_those_of_dump_fts() {
-        compare(&tree(5, 12, 2, 1), ("leaf05", 14), ("spine02", 5));
-    }
-
-    #[test]
-    fn tables_of_three_tiers_are_those_of_dump_fts() {
-        compare(&three_tiers(), ("leaf0-1", 5), ("spine0-1", 1));
-    }
-
-    #[test]
-    fn tables_of_ring_are_those_of_dump_fts() {
-        compare(&ring(), ("ring1", 3), ("ring2", 4));
-    }
+fn tables_of_each_routing_engine_are_those_of_dump_fts() {
+    let Some(preload) = available() else { return };
+    let all = &ENGINES[..];
+    let fabrics = [
+        (
+            "small",
+            tree(2, 4, 2, 1),
+            all,
+            ("leaf01", 5),
+            ("spine01", 1),
+        ),
+        (
+            "fat",
+            tree(8, 18, 4, 2),
+            all,
+            ("leaf03", 20),
+            ("spine01", 6),
+        ),
+        (
+            "thin",
+            tree(5, 12, 2, 1),
+            all,
+            ("leaf05", 14),
+            ("spine02", 5),
+        ),
+        ("tiers", three_tiers(), all, ("leaf0-1", 5), ("spine0-1", 1)),
+        // A ring has no root for updn, and is no tree for ftree.
+        (
+            "ring",
+            ring(),
+            &["minhop", "dfsssp"],
+            ("ring1", 3),
+            ("ring2", 4),
+        ),
+    ];
+    thread::scope(|scope| {
+        for (name, plan, engines, cut, other) in &fabrics {
+            for engine in *engines {
+                // A failed test shows the name of its thread.
+                let thread = thread::Builder::new().name(format!("{name}, {engine}"));
+                let preload = preload.clone();
+                let run = move || compare(plan, engine, *cut, *other, preload);
+                thread.spawn_scoped(scope, run).expect("a thread");
+            }
+        }
+    });
 }
