@@ -73,6 +73,11 @@ mod with_browser {
     }
 
     #[test]
+    fn page_shows_slots_at_the_chosen_rate_and_loses_none() {
+        run("test/browser/rate.test.mjs", healthy);
+    }
+
+    #[test]
     fn page_answers_the_questions_of_an_operator_about_known_faults() {
         run("test/browser/faults.test.mjs", faulty);
     }

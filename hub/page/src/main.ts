@@ -79,7 +79,8 @@ app.on((changes) => {
     shell.show(view);
     view.update(ALL);
     if (zoomed !== undefined) view.zoomed = zoomed;
-  } else view?.update(changes);
+  } else if (view?.isPrompt || [...changes].some((change) => change !== "frame"))
+    view?.update(changes);
 });
 
 // Update times, for the browser tests and for `docs/inside/performance.md`.

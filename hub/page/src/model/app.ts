@@ -7,11 +7,22 @@ import { type Connection, Live } from "../contract/live";
 import type { Health, LiveHello, Metric, TopologyAnswer } from "../contract/types";
 import { AlertWatch } from "./alerts";
 import { type Column, History, MAX_PARTIAL } from "./history";
+import { goesOn, storedPace, storePace } from "./pace";
 import { BLOCKED, formatState, parseState, type State, UTILIZATION } from "./state";
 import { Topology } from "./topology";
 
 /** What changed since the last notification. */
-export type Change = "state" | "slot" | "topology" | "connection" | "health" | "values" | "theme";
+export type Change =
+  | "state"
+  /** The shown slot, or its values. */
+  | "slot"
+  /** The newest slot, which the page does not show yet. Only lists of events need it. */
+  | "frame"
+  | "topology"
+  | "connection"
+  | "health"
+  | "values"
+  | "theme";
 export type Listener = (changes: ReadonlySet<Change>) => void;
 
 /** Max number of slots that are requested at the start. */
@@ -40,6 +51,10 @@ export class App {
   connection: Connection = "connecting";
   /** Number of the newest slot; null before the first one. */
   latest: number | null = null;
+  /** Number of the slot that a live page shows. */
+  private paced: number | null = null;
+  /** Time between two shown slots in milliseconds; 0 shows each slot. */
+  pace = storedPace();
   /** Length of a slot in milliseconds. */
   interval = 1000;
   /** Last failure of a request that the web page depends on; empty if there is none. */
@@ -182,6 +197,7 @@ export class App {
   }
 
   private setState(state: State): void {
+    if (!this.isLive) this.paced = this.latest;
     this.state = state;
     const wanted = this.wanted();
     if (wanted.join() !== this.subscription.join()) {
@@ -248,7 +264,7 @@ export class App {
   get shown(): number | null {
     if (this.state.at !== null) return this.slotAt(this.state.at);
     if (this.state.range !== null) return this.slotAt(this.state.range.to);
-    return this.latest;
+    return this.paced;
   }
 
   /** Returns the time range of lists, in milliseconds since 1970: the selection, or a minute. */
@@ -270,7 +286,16 @@ export class App {
   }
 
   pause(): void {
-    if (this.isLive && this.latest !== null) this.go({ at: this.timeOf(this.latest) });
+    if (this.isLive && this.paced !== null) this.go({ at: this.timeOf(this.paced) });
+  }
+
+  /** Sets the time between two shown slots, in milliseconds, and shows the newest slot. */
+  setPace(pace: number): void {
+    storePace(pace);
+    this.pace = pace;
+    this.paced = this.latest;
+    if (!this.isLive) this.resume();
+    this.notify("slot");
   }
 
   resume(): void {
@@ -313,13 +338,13 @@ export class App {
   }
 
   /**
-   * Returns the newest slot that all samplers have ended. If that one is too old, returns the
-   * newest slot.
+   * Returns the newest slot up to that of a live page that all samplers have ended. If it is too
+   * old, returns the slot of the page.
    */
   newestWhole(metric: string): Column | undefined {
     const history = this.histories.get(metric);
-    if (history === undefined || this.latest === null) return undefined;
-    return history.whole(this.latest, MAX_PARTIAL) ?? history.get(this.latest);
+    if (history === undefined || this.paced === null) return undefined;
+    return history.whole(this.paced, MAX_PARTIAL) ?? history.get(this.paced);
   }
 
   /** Returns one code of a port over the last slots up to the shown one. */
@@ -435,6 +460,7 @@ export class App {
       this.healthTime = performance.now();
       this.interval = this.health.interval_ns / 1e6 || 1000;
       this.latest = this.health.last_slot || this.latest;
+      this.paced = this.latest;
       await this.loadTopology();
       this.failure = "";
       this.live.open();
@@ -460,6 +486,7 @@ export class App {
     this.histories = new Map();
     this.aggregates = new Map();
     this.old = new Map();
+    this.paced = this.latest;
     this.notify("topology");
     this.notify("health");
   }
@@ -517,10 +544,12 @@ export class App {
       if (this.latest !== null && frame.slot > this.latest + 1)
         void this.fillGap(this.latest + 1, frame.slot - 1);
       this.latest = frame.slot;
-      if (!frame.partial) this.newest = frame.time;
+      if (goesOn(this.paced, frame.slot, this.interval, this.pace)) this.paced = frame.slot;
+      if (!frame.partial && this.paced === frame.slot) this.newest = frame.time;
     }
     this.failure = "";
-    this.notify("slot");
+    const isShown = this.paced === this.latest || this.paced === frame.slot || !this.isLive;
+    this.notify(isShown ? "slot" : "frame");
     if (performance.now() - this.healthTime > HEALTH_PERIOD) void this.loadHealth();
   }
 

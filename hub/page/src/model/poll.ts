@@ -23,6 +23,8 @@ export class Poll<Answer> {
     private readonly params: () => Params | null,
     private readonly done: () => void,
     private readonly period = 2000,
+    /** Whether new answers do not wait for the next slot that the page shows. */
+    private readonly isPrompt = false,
   ) {}
 
   /** Requests the list if its parameters changed, or if the page is live and the list is old. */
@@ -33,7 +35,8 @@ export class Poll<Answer> {
       ? JSON.stringify({ ...params, from: 0, to: 0 })
       : JSON.stringify(params);
     const now = performance.now();
-    const old = this.app.isLive && now - this.time >= this.period;
+    const period = this.isPrompt ? this.period : Math.max(this.period, this.app.pace);
+    const old = this.app.isLive && now - this.time >= period;
     if (key === this.last && (!old || this.abort !== null)) return;
     this.abort?.abort();
     const abort = new AbortController();

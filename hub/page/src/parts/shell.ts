@@ -10,6 +10,7 @@ import {
 } from "../draw/theme";
 import type { App, Change } from "../model/app";
 import type { Column } from "../model/history";
+import { PACES } from "../model/pace";
 import { UTILIZATION, unknownView, VIEWS, type ViewName } from "../model/state";
 import { answersText, totalsOf } from "../model/totals";
 import { clock, count, dateTime, duration, zone } from "../model/units";
@@ -50,6 +51,8 @@ const RANGES = [
   ["1440", "24 h"],
 ] as const;
 const MINUTE = 60_000;
+/** The display rate of a page that is not live. */
+const PAUSED = "paused";
 
 const KEYS = [
   ["1 to 9", "open a view"],
@@ -77,6 +80,19 @@ export class Shell {
   private readonly timeline: TimelineStrip;
   private readonly search: Search;
   private readonly ranges: ReturnType<typeof choice>;
+  private readonly pace = h(
+    "select",
+    {
+      class: "pace",
+      "aria-label": "Display rate",
+      title: "How often the page shows a new slot. It keeps all slots",
+      on: { change: () => this.setPace(this.pace.value) },
+    },
+    ...PACES.map((seconds) =>
+      h("option", { value: seconds }, seconds === 0 ? "Each slot" : `Every ${seconds} s`),
+    ),
+    h("option", { value: PAUSED }, "Paused"),
+  );
   private readonly help = h(
     "dialog",
     { class: "help", "aria-labelledby": "help-title", on: { click: () => this.help.close() } },
@@ -195,9 +211,16 @@ export class Shell {
         this.play,
         button("One slot forward (right arrow)", "forward", () => this.app.step(1)),
         this.ranges.element,
+        this.pace,
       ),
       this.timeline.element,
     );
+  }
+
+  private setPace(value: string): void {
+    this.stop();
+    if (value === PAUSED) this.app.pause();
+    else this.app.setPace(1000 * Number(value));
   }
 
   /** Returns the entry of the selected time range, or null if it has another length. */
@@ -251,6 +274,7 @@ export class Shell {
     document.documentElement.dataset.shown = String(app.shown ?? "");
     const { at, range } = app.state;
     const late = app.lateness;
+    this.pace.value = app.isLive ? String(app.pace / 1000) : PAUSED;
     this.status.classList.toggle("on", app.isLive && app.connection === "open" && late === null);
     const text =
       range !== null
@@ -261,7 +285,9 @@ export class Shell {
             ? "Connecting"
             : late !== null
               ? `${ageText(late)} old`
-              : "Live";
+              : app.pace > app.interval && app.shown !== null
+                ? `Live ${clock(app.timeOf(app.shown))}`
+                : "Live";
     setText(this.status, text);
     setAttribute(this.status, "title", app.isLive ? "Pause (space)" : "Return to live (L)");
     const title = this.running ? "Pause (space)" : "Play (space)";

@@ -72,6 +72,7 @@ export class TimelineStrip {
         this.draw();
       },
       15_000,
+      true,
     );
     this.listen();
   }
@@ -79,7 +80,7 @@ export class TimelineStrip {
   update(changes: ReadonlySet<Change>): void {
     if (this.app.topology === null) return;
     this.poll.refresh();
-    if (changes.has("slot")) this.append();
+    if (changes.has("slot") || changes.has("frame")) this.append();
     if (!SHOWN.some((change) => changes.has(change))) return;
     this.draw();
     this.describe();

@@ -9,6 +9,8 @@ export interface View {
   /** Shows what changed. It is also called once after the view is created, with all changes. */
   update(changes: ReadonlySet<Change>): void;
   close(): void;
+  /** Whether the view has lists that do not wait for the next slot that the page shows. */
+  readonly isPrompt?: boolean;
   /** What the user has zoomed to and the URL does not have. A view that is made again gets it. */
   zoomed?: { top: number; size: number };
 }

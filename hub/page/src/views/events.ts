@@ -28,8 +28,9 @@ const KINDS: readonly (readonly [string, string])[] = [
 /** Time after the begin of congestion at which its tree is shown, in milliseconds. */
 const AFTER = 30_000;
 
-/** Max number of events that the view requests. */
+/** Max number of events that the view requests, and the time between two requests in milliseconds. */
 const MAX = 2000;
+const PERIOD = 2000;
 
 /** Returns how many events are shown. */
 function foundText(rows: number, all: number): string {
@@ -115,6 +116,8 @@ export function makeEvents(app: App, topology: Topology): View {
     "events",
     () => ({ ...range(), limit: MAX }),
     () => app.notify("values"),
+    PERIOD,
+    true,
   );
   const filter = makeFilter(app, "Any text", "Filter the events by text");
   const managers = new Managers(app);
@@ -157,6 +160,7 @@ export function makeEvents(app: App, topology: Topology): View {
     setText(note, poll.error !== "" ? poll.error : foundText(selected.length, rows.length));
   }
   return {
+    isPrompt: true,
     element: h(
       "div",
       { class: "fill" },
