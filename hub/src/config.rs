@@ -68,6 +68,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("alerts.ca_file", "\"/etc/ibnet/ca.pem\""),
     ("alerts.marks", "\"/var/lib/ibnet/marks.json\""),
     ("users.tokens_file", "\"/etc/ibnet/hub.tokens\""),
+    ("users.marks_file", "\"/var/lib/ibnet/posted.json\""),
 ];
 
 /// The configuration as in the file. An empty string means "not set".
@@ -140,6 +141,8 @@ pub struct Raw {
 pub struct RawUsers {
     /// Path of a file with the names and tokens of users.
     pub tokens_file: String,
+    /// Path of a file in which the hub keeps the marks that users post.
+    pub marks_file: String,
 }
 
 impl Default for Raw {
@@ -306,6 +309,8 @@ pub struct Config {
     pub alerts: Settings,
     /// File with the names and tokens of users who may mark alerts.
     pub tokens_file: Option<PathBuf>,
+    /// File that keeps the marks of users.
+    pub posted_marks: Option<PathBuf>,
 }
 
 impl Raw {
@@ -385,6 +390,7 @@ impl Raw {
             groups: self.groups()?,
             simulate: simulate.map(|net| (net, self.simulated.clone())),
             tokens_file: path(&self.users.tokens_file),
+            posted_marks: path(&self.users.marks_file),
             alerts: self.alerts.check().map_err(
                 |Wrong {
                      key,

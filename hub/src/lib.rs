@@ -18,6 +18,7 @@
 //! | `jobs` | the jobs of the cluster, with the traffic of their nodes |
 //! | `samplers`, `events`, `kinds` | the condition of the samplers, the events, and their kinds |
 //! | `clocks` | which samplers have a wrong clock |
+//! | `kept`, `posted` | what users change by the API, kept in files; the marks that users post |
 //! | `reread` | a file that is read again when it changes |
 //! | `texts` | limits the length of the strings in records |
 //! | `threads` | starts the threads, and reports their panics |
@@ -36,8 +37,10 @@ mod http;
 mod ingest;
 mod input;
 mod jobs;
+mod kept;
 mod kinds;
 mod live;
+mod posted;
 mod query;
 mod reread;
 mod samplers;

@@ -93,6 +93,7 @@ pub fn run(config: &Config, ready: impl FnOnce(&str)) -> Result<(), HubError> {
         .with_routes(config.routes.clone())
         .with_cabling(config.cabling.clone())
         .with_marks(config.marks.clone())
+        .with_posted_marks(config.posted_marks.clone())
         .with_users(users);
     let hub = Arc::new(hub);
     if let Some(net) = &config.net {

@@ -31,6 +31,7 @@ use crate::live::rounds::{Due, Rounds};
 use crate::live::timeline::{Sample, Timeline};
 use crate::live::topology::{Collector, Topology};
 use crate::live::{COUNT, most_slots};
+use crate::posted;
 use crate::reread::Reread;
 use crate::samplers::{Arrival, ClockChange, Samplers, is_in_slot};
 use crate::store::{Kept, Limits, Store, Times};
@@ -128,7 +129,9 @@ pub(crate) struct Hub {
     pub(crate) cabling: Option<Reread<Plan>>,
     /// Marks of applications.
     pub(crate) marks: Option<Reread<Vec<Mark>>>,
-    /// Users who may mark alerts. Without it, the API changes nothing.
+    /// Marks that users have posted.
+    posted: Mutex<posted::All>,
+    /// Users who may mark alerts, and post marks. Without it, the API changes nothing.
     pub(crate) users: Option<Users>,
     /// The alerts.
     alerts: Mutex<Alerts>,
@@ -211,6 +214,7 @@ impl Hub {
             routes: None,
             cabling: None,
             marks: None,
+            posted: Mutex::default(),
             users: None,
             alerts: Mutex::default(),
             regions: Mutex::new(Arc::new(Trees::no_regions())),
@@ -269,6 +273,17 @@ impl Hub {
         let parse = |text: &str, name: &str| marks::parse(text, name, &Zone::local());
         let marks = path.map(|path| Reread::new(path, parse));
         Self { marks, ..self }
+    }
+
+    /// Reads the marks of users from their file.
+    pub(crate) fn with_posted_marks(self, path: Option<PathBuf>) -> Self {
+        let posted = Mutex::new(posted::All::load(path));
+        Self { posted, ..self }
+    }
+
+    /// Locks the marks of users. They stay usable if a thread panics.
+    pub(crate) fn posted(&self) -> MutexGuard<'_, posted::All> {
+        self.posted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn with_groups(self, groups: Groups) -> Self {

@@ -60,7 +60,7 @@ function frame(slot, wanted) {
 
 function heat(query) {
   const step = Number(query.get("step") ?? INTERVAL);
-  const from = Math.floor(Number(query.get("from")) / step) * step;
+  const from = Math.floor(Number(query.get("from")) / INTERVAL) * INTERVAL;
   const columns = Math.max(0, Math.round((Number(query.get("to")) - from) / step));
   const ports = fabric.ports.length;
   const message = new ArrayBuffer(32 + 2 * ports * columns);
@@ -135,6 +135,30 @@ function timeline(query) {
       });
   }
   return answer;
+}
+
+/** What users and jobs did. One name is hostile. */
+function marks(query) {
+  const { from_ns, to_ns } = range(query);
+  const mark = (kind, name, from, to, more) => ({
+    name,
+    nodes: null,
+    start_ns: (fabric.start + from) * INTERVAL,
+    end_ns: (fabric.start + to) * INTERVAL,
+    value: null,
+    kind,
+    id: null,
+    by: null,
+    job: null,
+    ...more,
+  });
+  const last = lastSlot() - fabric.start;
+  return [
+    mark("job", "job 4711 gromacs", last - 250, last - 60, { job: "4711" }),
+    mark("phase", "checkpoint", last - 200, last - 180, {}),
+    mark("mark", "deploy 1.2 <b>", last - 120, last - 120, { id: 1, by: "ada" }),
+    mark("mark", "test of the new routing", last - 100, last - 75, { id: 2, by: "ada" }),
+  ].filter(({ start_ns, end_ns }) => start_ns < to_ns && end_ns >= from_ns);
 }
 
 const kinds = { links: ["link_down", "link_up"], devices: ["unreachable"], sm: ["sm_change"] };
@@ -686,7 +710,7 @@ function answer(path, query) {
     case "samplers":
       return rows(query, samplers());
     case "marks":
-      return rows(query, []);
+      return { ...rows(query, marks(query)), postable: true };
     case "jobs": {
       const list = jobs();
       const wanted = query.get("job");

@@ -57,7 +57,7 @@ const shell = new Shell(app);
 shell.main.append(h("p", { class: "loading", role: "status" }, "Connecting to the hub…"));
 
 let view: View | null = null;
-let shown: { view: ViewName; item: string; topology: Topology } | null = null;
+let shown: { view: ViewName; item: string; shift: string; topology: Topology } | null = null;
 
 app.on((changes) => {
   const topology = app.topology;
@@ -67,6 +67,7 @@ app.on((changes) => {
     shown === null ||
     shown.view !== state.view ||
     shown.item !== state.item ||
+    shown.shift !== state.shift ||
     shown.topology !== topology ||
     // The colours of the theme are in pictures, legends and charts.
     changes.has("theme")
@@ -74,7 +75,7 @@ app.on((changes) => {
     const isSame = shown?.view === state.view && shown.item === state.item;
     const zoomed = isSame ? view?.zoomed : undefined;
     view?.close();
-    shown = { view: state.view, item: state.item, topology };
+    shown = { view: state.view, item: state.item, shift: state.shift, topology };
     view = MAKERS[state.view](app, topology);
     shell.show(view);
     view.update(ALL);

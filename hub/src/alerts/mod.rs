@@ -27,6 +27,7 @@ use self::receivers::Receivers;
 use self::settings::Settings;
 use self::watch::Watch;
 use crate::ingest::Clock;
+use crate::kept;
 use crate::state::{Hub, Now};
 use crate::threads::Threads;
 
@@ -58,7 +59,7 @@ pub(crate) fn start(
             }
             let change = hub.alerts().marks.take_change();
             if let Some((path, content)) = change {
-                marks::write(&path, &content);
+                kept::write(&path, &content);
             }
             thread::sleep(Duration::from_nanos(watch::EVERY_NS));
         }

@@ -261,7 +261,7 @@ fn silenced_alert_is_told_when_the_silence_ends() {
     // The file has the marks of the next start. A damaged one silences nothing.
     hub.alerts().marks.set(id, mark(start + 600, true));
     let (path, content) = hub.alerts().marks.take_change().expect("a change");
-    marks::write(&path, &content);
+    kept::write(&path, &content);
     assert!(hub.alerts().marks.take_change().is_none());
     assert!(Marks::load(Some(path.clone())).is_silent(id));
     std::fs::write(&path, "{").expect("written");

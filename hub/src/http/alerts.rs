@@ -1,29 +1,20 @@
 //! Handlers for alerts: their list, and the marks of users.
 
-use std::time::Duration;
-
-use axum::body::{Body, to_bytes};
+use axum::body::Body;
 use axum::extract::{RawQuery, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::HeaderMap;
 use serde::{Deserialize, Serialize};
 
 use super::answer::Answer;
 use super::app::{Answered, App};
 use super::params::Params;
+use super::posting;
 use super::values::now_ns;
 use crate::alerts::machine::{Alert, Phase};
 use crate::alerts::marks::Mark;
 use crate::alerts::status::ReceiverState;
 use crate::query::error::ApiError;
 use crate::state::Hub;
-
-/// Header with the token of a user. A page of another site cannot send it, because the hub answers
-/// no request for permission (CORS preflight).
-const TOKEN: &str = "ibnet-token";
-
-/// Max size of a request body, and max time until it has arrived.
-const MAX_BODY: usize = 16 << 10;
-const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Max length of a reason in bytes, and max duration of a mark.
 const MAX_REASON: usize = 500;
@@ -97,34 +88,8 @@ pub(crate) async fn mark(
     RawQuery(query): RawQuery,
     body: Body,
 ) -> Answered {
-    Params::parse(query.as_deref(), &[])?;
-    let token = headers
-        .get(TOKEN)
-        .and_then(|token| token.to_str().ok())
-        .unwrap_or_default()
-        .to_owned();
-    let read = tokio::time::timeout(BODY_TIMEOUT, to_bytes(body, MAX_BODY));
-    let body =
-        read.await.ok().and_then(Result::ok).ok_or_else(|| {
-            ApiError::wrong("the body does not arrive, or it is longer than 16 KiB")
-        })?;
-    app.compute(headers, move |hub| {
-        let users = hub
-            .users
-            .as_ref()
-            .ok_or_else(|| ApiError::missing("the configuration of the hub has no users"))?;
-        let by = users
-            .name_of(&token)
-            .map_err(|error| ApiError::failed(error.to_string()))?
-            .ok_or_else(|| ApiError {
-                status: StatusCode::FORBIDDEN,
-                reason: "the header Ibnet-Token has no token of a user".to_owned(),
-            })?;
-        let request: Request = serde_json::from_slice(&body).map_err(|error| {
-            ApiError::wrong(format!(
-                "cannot read the body: {error}; send id, why, silent and until_ns"
-            ))
-        })?;
+    let fields = "id, why, silent and until_ns";
+    posting::post(app, headers, query, body, fields, |hub, by, request| {
         set(hub, by, request)?;
         answer(hub)
     })

@@ -10,6 +10,8 @@
 //! | [`alerts`] | alerts |
 //! | [`groups`] | groups of hosts |
 //! | [`jobs`] | jobs |
+//! | [`marks`] | marks over time |
+//! | [`posting`] | who posts a request, and what |
 //! | [`app`] | state that all handlers share |
 //! | [`places`] | limits how many queries run at the same time |
 //! | [`params`] | parameters of a request |
@@ -26,8 +28,10 @@ mod groups;
 mod jobs;
 pub(crate) mod lists;
 pub(crate) mod live;
+mod marks;
 pub(crate) mod params;
 pub(crate) mod places;
+mod posting;
 pub(crate) mod routes;
 pub(crate) mod server;
 #[cfg(test)]

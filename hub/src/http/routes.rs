@@ -15,13 +15,13 @@ use ibnet::http_limits::Visitor;
 
 use super::app::{App, CLIENTS};
 use super::server::Access;
-use super::{access, alerts, assets, groups, jobs, lists, live, values};
+use super::{access, alerts, assets, groups, jobs, lists, live, marks, values};
 use crate::query::error::ApiError;
 use crate::state::Hub;
 
 /// Addresses of the API, without the prefix `/api/v1`.
 #[cfg(test)]
-pub(crate) const ADDRESSES: [&str; 26] = [
+pub(crate) const ADDRESSES: [&str; 27] = [
     "/alerts",
     "/alerts/mark",
     "/cabling",
@@ -38,6 +38,7 @@ pub(crate) const ADDRESSES: [&str; 26] = [
     "/links/health",
     "/live",
     "/marks",
+    "/marks/remove",
     "/path",
     "/port/{guid}/{number}",
     "/port/{guid}/{number}/physical",
@@ -73,7 +74,8 @@ pub(super) fn router_of(app: App) -> Router {
         .route("/links", get(lists::links))
         .route("/links/health", get(lists::links_health))
         .route("/live", get(live))
-        .route("/marks", get(values::marks))
+        .route("/marks", get(marks::list).post(marks::post))
+        .route("/marks/remove", post(marks::remove))
         .route("/path", get(lists::path))
         .route("/port/{guid}/{number}", get(values::one_port))
         .route("/port/{guid}/{number}/physical", get(values::physical))

@@ -318,6 +318,12 @@ fn marks_are_selected_by_node_and_time() {
     assert_eq!(names("node=switch1&node=node103"), ["write", "check"]);
     let range = "&from=1700000100000000000&to=1700000125000000000";
     assert_eq!(names(range), ["write"]);
+    // The largest jobs come with them.
+    assert_eq!(
+        names("jobs=1"),
+        ["job 7", "read", "write", "write", "check"]
+    );
+    assert_eq!(names("jobs=9&node=node103"), ["job 6", "write", "check"]);
     let missing = crate::query::tests::hub(&[]);
     let (_, body) = get(&Arc::new(missing), "/marks");
     let text = String::from_utf8_lossy(&body);
@@ -420,6 +426,7 @@ fn wrong_requests_get_a_reason() {
         ),
         ("/port/0x00000000000000ff/1", 404, "there is no port"),
         ("/jobs?state=x", 400, "cannot use the parameter state"),
+        ("/marks?jobs=201", 400, "cannot use the parameter jobs"),
         ("/job/9", 404, "there is no job 9"),
         ("/job/7?from=9&to=1", 400, "the time range is empty"),
         ("/job/9/matrix", 404, "there is no job 9"),

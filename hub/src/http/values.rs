@@ -5,8 +5,6 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::extract::{Path, RawQuery, State};
 use axum::http::HeaderMap;
-use ibnet_analysis::hosts::host_of;
-use ibnet_analysis::job::marks::Mark;
 use serde::Serialize;
 
 use super::answer::Answer;
@@ -19,7 +17,6 @@ use crate::live::timeline::Columns;
 use crate::query::error::{ApiError, wrong};
 use crate::query::heat::{self, HeatMetric, Join};
 use crate::query::marks::{self as events, Mark as EventMark};
-use crate::query::phases;
 use crate::query::{physical, port, series};
 use crate::state::{Hub, InputState};
 use crate::store::{Counts, Kept};
@@ -293,43 +290,6 @@ pub(crate) async fn heat(
                 step,
             },
         )?))
-    })
-    .await
-}
-
-#[derive(Serialize)]
-struct Marks {
-    from_ns: u64,
-    to_ns: u64,
-    rows: Vec<Mark>,
-    /// Why there are no marks.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<String>,
-}
-
-pub(crate) async fn marks(
-    State(app): State<App>,
-    headers: HeaderMap,
-    RawQuery(query): RawQuery,
-) -> Answered {
-    let params = Params::parse(query.as_deref(), &["node", "from", "to"])?;
-    let (from_ns, to_ns) = params.range(kept_range(&app.hub))?;
-    app.compute(headers, move |hub| {
-        let is_wanted = |mark: &Mark| {
-            let mut nodes = params.all("node").peekable();
-            nodes.peek().is_none() || nodes.any(|node| mark.contains(host_of(node)))
-        };
-        let found = phases::within(hub, (from_ns, to_ns));
-        let (marks, reason) = match found.unwrap_or_else(|| Err(phases::NO_MARKS.to_owned())) {
-            Ok(marks) => (marks, None),
-            Err(reason) => (Vec::new(), Some(reason)),
-        };
-        Answer::json(&Marks {
-            from_ns,
-            to_ns,
-            rows: phases::longest(marks, is_wanted),
-            reason,
-        })
     })
     .await
 }

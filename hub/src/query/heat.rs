@@ -147,7 +147,8 @@ pub(crate) fn find(hub: &Hub, request: Request) -> Result<Vec<u8>, ApiError> {
             .max(1)
             .saturating_mul(interval_ns)
     });
-    let from = request.from / step * step;
+    // Any slot can begin a column: the max of a selected time is one column.
+    let from = request.from / interval_ns * interval_ns;
     let columns = (request.to.saturating_sub(from)).div_ceil(step).max(1);
     if columns > MAX_COLUMNS || columns * topology.ports.len() as u64 > MAX_VALUES {
         return Err(ApiError::wrong(format!(

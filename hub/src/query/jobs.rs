@@ -25,7 +25,7 @@ use crate::jobs::Known;
 use crate::jobs::settle::{BIN_NS, keys_of};
 use crate::query::error::ApiError;
 use crate::query::evaluated::{Evaluated, Evaluations, MAX_RECORDS};
-use crate::query::phases;
+use crate::query::phases::{self, MarkRow, Wanted};
 use crate::state::Hub;
 
 /// Default time range of a job's links: its last minute.
@@ -185,7 +185,7 @@ pub(crate) struct JobAnswer {
     bins_from_ns: Option<u64>,
     bin_ns: u64,
     /// Marks with nodes of the job in the time of the bins, the first start first.
-    marks: Vec<Mark>,
+    marks: Vec<MarkRow>,
     /// Why the marks cannot be read.
     marks_error: Option<String>,
     /// Start and end of the time range of the fields below.
@@ -349,7 +349,7 @@ pub(crate) fn one(
         known.start_ns().min(range.0),
         known.run.to.unwrap_or(u64::MAX),
     );
-    let marks = match phases::within(hub, time) {
+    let marks = match phases::of_file(hub, time) {
         None => Vec::new(),
         Some(Ok(marks)) => marks,
         Some(Err(error)) => {
@@ -358,7 +358,12 @@ pub(crate) fn one(
         }
     };
     let is_own = |mark: &Mark| known.run.hosts.iter().any(|host| mark.contains(host));
-    answer.marks = phases::longest(marks.clone(), is_own);
+    let wanted = Wanted {
+        range: time,
+        jobs: 0,
+        is_wanted: &is_own,
+    };
+    (answer.marks, _) = phases::rows(hub, &wanted);
     // Of a job that ended before the oldest record, only the totals exist.
     if range.0 < range.1 {
         let found = evaluations.find(hub, range)?;

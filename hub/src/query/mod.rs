@@ -19,7 +19,7 @@
 //! | [`port`] | the last record of a port |
 //! | [`ports`] | the newest values of ports that match a text |
 //! | [`managers`] | the subnet managers |
-//! | [`phases`] | the marks of applications |
+//! | [`phases`] | the marks of applications, users and jobs |
 //! | [`marks`] | the marks of the timeline |
 
 pub(crate) mod cabling;

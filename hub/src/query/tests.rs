@@ -684,6 +684,36 @@ fn matrix_has_the_values_of_the_heat_map_of_the_files() {
     }
 }
 
+/// A column can begin with any slot, so that one column has the values of a selected time.
+#[test]
+fn column_has_the_values_of_the_time_that_was_asked_for() {
+    let hub = hub(&[lines().join("\n") + "\n"]);
+    hub.tick(Clock::start().now());
+    let metric = heat::METRICS[0];
+    let ports = hub.frame().expect("a frame").topology.ports.len();
+    let codes = |octets: &[u8]| -> Vec<u16> {
+        let values = octets[32..].chunks_exact(2);
+        values
+            .map(|value| u16::from_le_bytes([value[0], value[1]]))
+            .collect()
+    };
+    for from in [93, 97, 100] {
+        let range = ((START + from) * SECOND, (START + from + 20) * SECOND);
+        let one = matrix(&hub, metric, Join::Max, range, Some(20 * SECOND));
+        assert_eq!(one[8..16], range.0.to_le_bytes());
+        let slots = codes(&matrix(&hub, metric, Join::Max, range, Some(SECOND)));
+        let most = |port: usize| {
+            let of_port = slots.iter().skip(port).step_by(ports);
+            of_port.filter(|code| **code <= FULL).max().copied()
+        };
+        let found: Vec<_> = codes(&one)
+            .into_iter()
+            .map(|code| (code <= FULL).then_some(code))
+            .collect();
+        assert_eq!(found, (0..ports).map(most).collect::<Vec<_>>(), "{from}");
+    }
+}
+
 /// Returns the lines of a port with two error counters. One of them is full from the sixth slot on,
 /// and the other one increases by 64 in the ninth slot.
 fn lines_of_a_full_counter() -> String {

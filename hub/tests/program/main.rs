@@ -432,3 +432,89 @@ fn users_mark_alerts_and_nobody_else_does() {
         alerts["rows"].as_array().unwrap().iter().any(is_marked)
     });
 }
+
+#[test]
+fn users_post_marks_which_outlive_the_hub() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let tokens = "ada 0123456789abcdef\neve fedcba9876543210\n";
+    fs::write(path("tokens"), tokens).unwrap();
+    fs::set_permissions(path("tokens"), fs::Permissions::from_mode(0o600)).unwrap();
+    let input = format!("inputs = [\"file:{}/none\"]\n", folder.path().display());
+    fs::write(path("without.toml"), &input).unwrap();
+    let users = format!(
+        "[users]\ntokens_file = {:?}\nmarks_file = {:?}\n",
+        path("tokens"),
+        path("posted.json")
+    );
+    fs::write(path("with.toml"), input + &users).unwrap();
+    let (ada, eve) = (
+        "Ibnet-Token: 0123456789abcdef\r\n",
+        "Ibnet-Token: fedcba9876543210\r\n",
+    );
+    let without = Hub::start(&["-c", path("without.toml").to_str().unwrap()]);
+    let body = json!({"name": "deploy"}).to_string();
+    assert_eq!(without.post("marks", ada, &body).0, 405);
+    assert_eq!(without.stop(), Some(0));
+
+    let hub = Hub::start(&["-c", path("with.toml").to_str().unwrap()]);
+    let foreign = format!("Origin: http://evil.example\r\n{ada}");
+    let long = json!({"name": "x".repeat(201)}).to_string();
+    let control = json!({"name": "a\u{7}b"}).to_string();
+    let unknown = json!({"name": "a", "x": 1}).to_string();
+    for (headers, body, status, reason) in [
+        ("", &body, 403, "no token of a user"),
+        (
+            "Ibnet-Token: 0123456789abcdee\r\n",
+            &body,
+            403,
+            "no token of a user",
+        ),
+        (&foreign, &body, 403, "other sites"),
+        (ada, &long, 400, "200 bytes"),
+        (ada, &control, 400, "control characters"),
+        (ada, &unknown, 400, "unknown field"),
+        (ada, &"x".repeat(100_000), 400, "16 KiB"),
+    ] {
+        let (found, text) = hub.post("marks", headers, body);
+        assert!(found == status && text.contains(reason), "{headers} {text}");
+    }
+    assert_eq!(
+        hub.get("marks?from=0&to=9000000000000000000")["rows"],
+        json!([])
+    );
+    let second = 1_000_000_000_u64;
+    let start = hub.get("health")["now_ns"].as_u64().unwrap() - 100 * second;
+    let moment = json!({"name": "deploy 1.2", "start_ns": start, "nodes": "n[1-3]", "job": "7"});
+    let span = json!({"name": "test", "start_ns": start + second, "end_ns": start + 9 * second});
+    for (headers, mark) in [(ada, &moment), (eve, &span)] {
+        let (status, text) = hub.post("marks", headers, &mark.to_string());
+        assert_eq!(status, 200, "{text}");
+    }
+    assert_eq!(hub.stop(), Some(0));
+
+    let hub = Hub::start(&["-c", path("with.toml").to_str().unwrap()]);
+    let rows = |query: &str| hub.get(&format!("marks?{query}"))["rows"].clone();
+    // A moment is in the range that begins with it, and not in the one that ends with it.
+    let all = rows(&format!("from={start}&to={}", start + 90 * second));
+    let expected = json!([
+        {"name": "deploy 1.2", "nodes": "n[1-3]", "start_ns": start, "end_ns": start, "value": null, "kind": "mark", "id": 1,
+            "by": "ada", "job": "7"},
+        {"name": "test", "nodes": null, "start_ns": start + second, "end_ns": start + 9 * second, "value": null, "kind": "mark",
+            "id": 2, "by": "eve", "job": null},
+    ]);
+    assert_eq!(all, expected);
+    assert_eq!(rows(&format!("from=0&to={start}")), json!([]));
+    let of_another = format!("node=n4&from={start}&to={}", start + 90 * second);
+    assert_eq!(rows(&of_another)[0]["id"], 2);
+    // Only its user removes a mark.
+    let id = |id: u64| json!({ "id": id }).to_string();
+    assert_eq!(hub.post("marks/remove", eve, &id(1)).0, 403);
+    assert_eq!(hub.post("marks/remove", eve, &id(9)).0, 404);
+    assert_eq!(hub.post("marks/remove", ada, &id(1)).0, 200);
+    let left = rows(&format!("from={start}&to={}", start + 90 * second));
+    assert_eq!(
+        (left.as_array().unwrap().len(), &left[0]["id"]),
+        (1, &json!(2))
+    );
+}

@@ -184,6 +184,7 @@ export interface Schemas {
   JobDetail: JobDetail;
   Mark: Mark;
   Marks: Marks;
+  MarkId: MarkId;
   JobMatrix: JobMatrix;
   Group: Group;
   GroupDetail: GroupDetail;
@@ -1566,7 +1567,7 @@ export interface JobDetail {
    */
   bin_ns: number;
   /**
-   * Marks of applications with nodes of the job, the first start first
+   * Marks of applications and users with nodes of the job, the first start first
    */
   marks: Mark[];
   /**
@@ -1679,7 +1680,7 @@ export interface Mark {
   name: string;
   start_ns: number;
   /**
-   * Null until the end of the records
+   * Null until the end of the records; the start for a moment
    */
   end_ns: number | null;
   /**
@@ -1690,6 +1691,22 @@ export interface Mark {
    * A number of the application
    */
   value: number | null;
+  /**
+   * `phase` of the file of marks, `mark` of a user, or `job`
+   */
+  kind: "phase" | "mark" | "job";
+  /**
+   * Number of the mark of a user
+   */
+  id: number | null;
+  /**
+   * User who posted the mark
+   */
+  by: string | null;
+  /**
+   * Job ID
+   */
+  job: string | null;
 }
 export interface Marks {
   from_ns: number;
@@ -1699,6 +1716,13 @@ export interface Marks {
    * Why there are no marks
    */
   reason?: string;
+  /**
+   * Whether users may post marks
+   */
+  postable: boolean;
+}
+export interface MarkId {
+  id: number;
 }
 export interface JobMatrix {
   from_ns: number;

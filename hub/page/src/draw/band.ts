@@ -1,6 +1,7 @@
-//! The marks of applications, as a band of named spans above a picture.
+//! Marks above a picture: a band of named spans, and lines over the picture at their ends.
 
 import type { MarkRow } from "../contract/types";
+import { isMoment } from "../model/marks";
 import { LINES } from "./lines";
 import { font, theme } from "./theme";
 
@@ -10,15 +11,18 @@ const GAP = 3;
 /** Min width of a span with a label, and the space before the label. */
 const LABELED = 18;
 const INDENT = 5;
+/** Min distance of two lines of phases, which can be many. */
+const APART = 5;
 
 /**
- * Draws the marks between `left` and `right`, above `bottom`. `place` returns the position of a
- * time in milliseconds since 1970. `unit` is the length of a unit in pixels of the context.
+ * Draws the marks between `left` and `right` above `bottom`, and their lines down to `foot`. `place`
+ * returns the position of a time in milliseconds since 1970. `unit` is the length of a unit in
+ * pixels of the context.
  */
 export function drawBand(
   context: CanvasRenderingContext2D,
   marks: readonly MarkRow[],
-  { left, right, bottom }: { left: number; right: number; bottom: number },
+  { left, right, bottom, foot }: { left: number; right: number; bottom: number; foot: number },
   place: (time: number) => number,
   unit = 1,
 ): void {
@@ -26,43 +30,59 @@ export function drawBand(
   const height = (BAND - GAP) * unit;
   const y = bottom - BAND * unit;
   const spans = marks
-    .map(({ name, start_ns, end_ns }) => ({
-      name,
-      from: Math.max(left, place(start_ns / 1e6)),
-      to: Math.min(right, end_ns === null ? right : place(end_ns / 1e6)),
-    }))
-    .filter(({ from, to }) => to > left && from < right);
+    .map((mark) => {
+      const from = place(mark.start_ns / 1e6);
+      const to = mark.end_ns === null ? right : place(mark.end_ns / 1e6);
+      const ends = mark.end_ns === null || isMoment(mark) ? [from] : [from, to];
+      return { mark, ends, from: Math.max(left, from), to: Math.min(right, to) };
+    })
+    .filter(({ from, to }) => to >= left && from <= right);
   context.save();
   context.textBaseline = "middle";
   context.textAlign = "left";
   context.font = font(10.5 * unit);
-  spans.forEach(({ name, from, to }, index) => {
-    const color = LINES[hash(name) % LINES.length][colors.name];
+  let last = Number.NEGATIVE_INFINITY;
+  spans.forEach(({ mark, ends, from, to }, index) => {
+    const color = markColor(mark);
     const width = Math.max(unit, to - from);
-    context.fillStyle = colors.surface;
-    context.fillRect(from, y, width, height);
+    const isPoint = isMoment(mark);
     context.fillStyle = color;
-    context.globalAlpha = 0.3;
-    context.fillRect(from, y, width, height);
+    ends.forEach((x, end) => {
+      if (x < left || x > right || (mark.kind === "phase" && x - last < APART * unit)) return;
+      last = x;
+      context.globalAlpha = mark.kind === "mark" ? 0.9 : 0.5;
+      // The line of an end is broken.
+      const step = end === 0 ? foot - bottom : 7 * unit;
+      for (let top = bottom; top < foot; top += step)
+        context.fillRect(x, top, unit, end === 0 ? step : Math.min(4 * unit, foot - top));
+    });
+    if (!isPoint) {
+      context.globalAlpha = 1;
+      context.fillStyle = colors.surface;
+      context.fillRect(from, y, width, height);
+      context.fillStyle = color;
+      context.globalAlpha = 0.3;
+      context.fillRect(from, y, width, height);
+    }
     context.globalAlpha = 1;
-    context.fillRect(from, y, Math.min(width, 2 * unit), height);
+    context.fillRect(from, y, isPoint ? 2 * unit : Math.min(width, 2 * unit), bottom - y);
     // A later mark covers the rest of this one.
-    const end = Math.min(to, spans[index + 1]?.from ?? to);
+    const end = Math.min(isPoint ? right : to, spans[index + 1]?.from ?? right);
     if (end - from < LABELED * unit) return;
     context.save();
     context.beginPath();
     context.rect(from, y, end - from - unit, height);
     context.clip();
     context.fillStyle = colors.ink;
-    context.fillText(name, from + INDENT * unit, y + height / 2);
+    context.fillText(mark.name, from + INDENT * unit, y + height / 2);
     context.restore();
   });
   context.restore();
 }
 
-/** Returns a number of a name, so that a phase has the same colour in all pictures. */
-function hash(name: string): number {
+/** Returns the colour of a mark, which is the same in all pictures. */
+export function markColor({ name }: MarkRow): string {
   let sum = 0;
   for (const letter of name) sum = (31 * sum + letter.codePointAt(0)!) % 65_521;
-  return sum;
+  return LINES[sum % LINES.length][theme().name];
 }

@@ -1,4 +1,4 @@
-//! The two colour scales of the web page, and the colours of states without a value.
+//! The colour scales of the web page, and the colours of states without a value.
 //!
 //! Viridis shows utilization, and a scale from grey over magenta to pink shows the blocked share.
 //! The latter runs away from the ground: to light colours in the dark theme, to dark ones in the
@@ -49,6 +49,22 @@ const MAGENTA_ON_LIGHT: Rgb[] = [
   [0x3f, 0x0b, 0x3d],
 ];
 
+/** From blue, less than before, over the ground to orange, more. Both ends differ in lightness too. */
+const CHANGE: Rgb[] = [
+  [0x9a, 0xcf, 0xff],
+  [0x3f, 0x8f, 0xdd],
+  [0x26, 0x2a, 0x33],
+  [0xb8, 0x6a, 0x0c],
+  [0xff, 0xc4, 0x66],
+];
+const CHANGE_ON_LIGHT: Rgb[] = [
+  [0x08, 0x3a, 0x7c],
+  [0x5a, 0x9b, 0xdc],
+  [0xf3, 0xf2, 0xf5],
+  [0xe3, 0x97, 0x36],
+  [0x7a, 0x3d, 0x00],
+];
+
 const STEPS = 256;
 
 /** A colour scale with a precomputed table for each theme. */
@@ -95,6 +111,9 @@ function mix(anchors: Rgb[], share: number): Rgb {
 
 export const utilizationScale = new Scale(VIRIDIS, VIRIDIS);
 export const blockedScale = new Scale(MAGENTA, MAGENTA_ON_LIGHT);
+
+/** The scale of differences: no change is in its middle. */
+export const changeScale = new Scale(CHANGE, CHANGE_ON_LIGHT);
 
 /** Anything that gives a share its colour. */
 export type Painter = Pick<Scale, "color">;

@@ -8,6 +8,7 @@ import type { Health, LiveHello, Metric, TopologyAnswer } from "../contract/type
 import { AlertWatch } from "./alerts";
 import { type Column, History, MAX_PARTIAL } from "./history";
 import { goesOn, storedPace, storePace } from "./pace";
+import { durationOf } from "./shift";
 import { BLOCKED, formatState, parseState, type State, UTILIZATION } from "./state";
 import { Topology } from "./topology";
 
@@ -285,6 +286,12 @@ export class App {
       : { from: nanoseconds(span.from), to: nanoseconds(span.to) };
   }
 
+  /** Returns how much earlier the compared time is, in milliseconds; 0 without a comparison. */
+  get shift(): number {
+    const wanted = durationOf(this.state.shift);
+    return wanted === 0 ? 0 : Math.max(1, Math.round(wanted / this.interval)) * this.interval;
+  }
+
   pause(): void {
     if (this.isLive && this.paced !== null) this.go({ at: this.timeOf(this.paced) });
   }
@@ -319,7 +326,8 @@ export class App {
    * last values stay meanwhile, and a `values` change follows.
    */
   values(metric: string): Uint16Array | null {
-    const values = this.state.range === null ? this.slot(metric) : this.largest(metric);
+    const values =
+      this.state.range === null ? this.slot(metric) : this.over(metric, this.state.range, "max");
     if (values === undefined) return this.old.get(metric) ?? null;
     if (values !== null) this.old.set(metric, values);
     return values;
@@ -360,20 +368,23 @@ export class App {
   }
 
   /**
-   * Returns the max of each port over the selected range; undefined until the hub has answered.
+   * Returns the max or the mean of each port over a time; undefined until the hub has answered.
    */
-  private largest(metric: string): Uint16Array | null | undefined {
-    const range = this.state.range;
-    if (range === null) return null;
-    const key = `${metric} ${range.from} ${range.to}`;
+  over(
+    metric: string,
+    range: { from: number; to: number },
+    agg: "max" | "mean",
+  ): Uint16Array | undefined {
+    const key = `${metric} ${agg} ${range.from} ${range.to}`;
     const found = this.aggregates.get(key);
     if (found !== undefined) return found;
     if (this.requested.has(key)) return undefined;
     this.requested.add(key);
-    const done = this.wait(key);
+    // Means stand beside the values of the page, which stay as they are.
+    const done = agg === "max" ? this.wait(key) : () => {};
     const from = Math.floor(range.from / this.interval) * this.interval;
     const step = Math.max(1, Math.ceil((range.to - from) / this.interval)) * this.interval;
-    this.matrix(metric, from, from + step, step, "max")
+    this.matrix(metric, from, from + step, step, agg)
       .then((heat) => {
         if (this.aggregates.size > 40) this.aggregates.clear();
         const none = () => new Uint16Array(heat.rows).fill(NO_DATA);

@@ -1,5 +1,7 @@
 //! What the user looks at. All of it is in the URL fragment, so a link opens the same view.
 
+import { durationOf } from "./shift";
+
 export const VIEWS = [
   "overview",
   "map",
@@ -28,6 +30,8 @@ export interface State {
   at: number | null;
   /** Selected time range, milliseconds since 1970. */
   range: { from: number; to: number } | null;
+  /** How much earlier the time is with which the page compares, such as `36h`; empty if it does not. */
+  shift: string;
   /** Settings of the view, such as its filter and its order. */
   options: Record<string, string>;
 }
@@ -36,7 +40,15 @@ export const UTILIZATION = "xmit_utilization";
 export const BLOCKED = "xmit_blocked";
 
 export function initialState(): State {
-  return { view: "overview", item: "", metric: UTILIZATION, at: null, range: null, options: {} };
+  return {
+    view: "overview",
+    item: "",
+    metric: UTILIZATION,
+    at: null,
+    range: null,
+    shift: "",
+    options: {},
+  };
 }
 
 /** Reads the fragment of a URL. Unknown parts are ignored. */
@@ -50,6 +62,7 @@ export function parseState(fragment: string): State {
   for (const [name, value] of parameters) {
     if (name === "metric") state.metric = value;
     else if (name === "at") state.at = parseTime(value);
+    else if (name === "shift") state.shift = durationOf(value) > 0 ? value : "";
     else if (name !== "from" && name !== "to") state.options[name] = value;
   }
   const from = parseTime(parameters.get("from"));
@@ -73,6 +86,7 @@ export function formatState(state: State): string {
     query.set("from", new Date(state.range.from).toISOString());
     query.set("to", new Date(state.range.to).toISOString());
   }
+  if (state.shift !== "") query.set("shift", state.shift);
   for (const name of Object.keys(state.options).sort()) {
     if (state.options[name] !== "") query.set(name, state.options[name]);
   }

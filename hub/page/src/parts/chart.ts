@@ -7,9 +7,12 @@ import { hatch } from "../draw/canvas";
 import { LINES } from "../draw/lines";
 import { font, theme, zoom } from "../draw/theme";
 import type { Span } from "../model/group";
+import { markText } from "../model/marks";
 import { significantRatio } from "../model/ratio";
-import { clock, percent, scaled } from "../model/units";
-import { h, setText } from "./dom";
+import { changeText, points } from "../model/shift";
+import { clock, dayTime, percent, scaled } from "../model/units";
+import { h, patch, setStyle, setText } from "./dom";
+import { hideTip, showTip } from "./tooltip";
 
 export interface Curve {
   label: string;
@@ -18,6 +21,8 @@ export interface Curve {
   /** Null is a gap. */
   v: (number | null)[];
   dashed?: boolean;
+  /** Of earlier values: the curve of now, and how much earlier they are in milliseconds. */
+  earlier?: { of: number; shift: number };
 }
 
 interface Options {
@@ -39,12 +44,17 @@ interface Options {
   select: (from: number, to: number) => void;
 }
 
+/** Max number of marks of a chart that can have the focus. */
+const MAX_FLAGS = 30;
+
 const SYNC = uPlot.sync("time");
 
 export class Chart {
   readonly element: HTMLElement;
   private readonly body = h("div", { class: "chart-body" });
   private readonly note = h("span", { class: "chart-note" });
+  /** One element for each mark, which shows its text under the pointer or with the focus. */
+  private readonly flags = h("div", { class: "mark-flags" });
   private plot: uPlot | null = null;
   private shape = "";
   /** The values of the curves before stacking. */
@@ -63,6 +73,7 @@ export class Chart {
       h("figcaption", {}, options.title, this.note),
       this.body,
     );
+    this.body.append(this.flags);
     this.observer = new ResizeObserver(() => this.resize());
     this.observer.observe(this.body);
   }
@@ -86,7 +97,7 @@ export class Chart {
     const shape = JSON.stringify([
       unit,
       marks.length > 0,
-      curves.map(({ label, dashed }) => [label, dashed]),
+      curves.map(({ label, dashed, earlier }) => [label, dashed, earlier]),
     ]);
     const all = joined(curves);
     this.own = all.slice(1) as (number | null | undefined)[][];
@@ -133,15 +144,46 @@ export class Chart {
 
   private drawMarks(plot: uPlot): void {
     const { ctx, bbox } = plot;
-    const area = { left: bbox.left, right: bbox.left + bbox.width, bottom: bbox.top };
+    const { left, top } = bbox;
+    const area = { left, right: left + bbox.width, bottom: top, foot: top + bbox.height };
     const place = (time: number) => plot.valToPos(time / 1000, "x", true);
     drawBand(ctx, this.marks, area, place, uPlot.pxRatio * zoom());
+    this.placeFlags(plot, left / uPlot.pxRatio, (left + bbox.width) / uPlot.pxRatio);
+  }
+
+  private placeFlags(plot: uPlot, left: number, right: number): void {
+    const at = (ns: number) => left + plot.valToPos(ns / 1e9, "x");
+    const shown = this.marks.filter(
+      ({ start_ns }) => at(start_ns) >= left && at(start_ns) <= right,
+    );
+    const show = ({ currentTarget }: Event) => {
+      const flag = currentTarget as HTMLElement;
+      const { left, bottom } = flag.getBoundingClientRect();
+      showTip(left, bottom, [flag.getAttribute("aria-label")!]);
+    };
+    patch(
+      this.flags,
+      shown.slice(-MAX_FLAGS),
+      ({ kind, id, start_ns, name }) => `${kind} ${id} ${start_ns} ${name}`,
+      () =>
+        h("span", {
+          class: "mark-flag",
+          role: "img",
+          tabindex: 0,
+          on: { pointerenter: show, focus: show, pointerleave: hideTip, blur: hideTip },
+        }),
+      (flag, mark) => {
+        flag.setAttribute("aria-label", markText(mark));
+        setStyle(flag, { left: `${at(mark.start_ns)}px` });
+      },
+    );
   }
 
   private setup(curves: Curve[], width: number, unit: string): uPlot.Options {
     const colors = theme();
     const share = unit === "share";
     const { scale } = this.options;
+    const shift = curves.find(({ earlier }) => earlier !== undefined)?.earlier?.shift;
     const format = (value: number | null) =>
       share
         ? percent(value)
@@ -209,20 +251,33 @@ export class Chart {
         },
       ],
       series: [
-        { label: "Time", value: (_plot, value) => (value === null ? "–" : clock(1000 * value)) },
-        ...curves.map(({ label, dashed }, index) => {
-          const color = LINES[index % LINES.length][colors.name];
+        {
+          label: "Time",
+          value: (_plot, value) =>
+            value === null
+              ? "–"
+              : shift === undefined
+                ? clock(1000 * value)
+                : `${clock(1000 * value)} and ${dayTime(1000 * value - shift)}`,
+        },
+        ...curves.map(({ label, dashed, earlier }, index) => {
+          const color = LINES[(earlier?.of ?? index) % LINES.length][colors.name];
           return {
             label,
             stroke: color,
             fill: this.options.stacked ? color : undefined,
             paths: this.options.stacked ? uPlot.paths.stepped!({ align: -1 }) : undefined,
-            width: 1.6,
-            dash: dashed ? [5, 4] : undefined,
+            width: earlier === undefined ? 1.6 : 1,
+            dash: earlier !== undefined ? [2, 3] : dashed ? [5, 4] : undefined,
             spanGaps: false,
             points: { show: scale !== undefined, size: 5 },
-            value: (_plot: uPlot, _sum: number | null, _series: number, place: number | null) =>
-              format(place === null ? null : (this.own[index][place] ?? null)),
+            value: (_plot: uPlot, _sum: number | null, _series: number, place: number | null) => {
+              const value = place === null ? null : (this.own[index][place] ?? null);
+              if (earlier === undefined || place === null) return format(value);
+              const now = this.own[earlier.of][place];
+              const change = changeText(now, value, share ? points : format);
+              return `${format(value)}${change === "" ? "" : ` (${change})`}`;
+            },
           };
         }),
       ],

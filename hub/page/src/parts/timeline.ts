@@ -2,12 +2,14 @@
 
 import { nanoseconds } from "../contract/api";
 import { FULL } from "../contract/frame";
-import type { Timeline, TimelineMark } from "../contract/types";
+import type { MarkRow, MarkRows, Timeline, TimelineMark } from "../contract/types";
+import { markColor } from "../draw/band";
 import { clear, createSurface, hatch, putRows, type Surface } from "../draw/canvas";
 import { blockedScale, pixelOf, utilizationScale } from "../draw/scale";
 import { font, theme } from "../draw/theme";
 import { timeTicks } from "../draw/ticks";
 import type { App, Change } from "../model/app";
+import { JOBS, markText } from "../model/marks";
 import { Poll } from "../model/poll";
 import { BLOCKED, UTILIZATION } from "../model/state";
 import { clock, dateTime, duration, percent } from "../model/units";
@@ -40,6 +42,8 @@ export class TimelineStrip {
   readonly element: HTMLElement;
   private readonly surface: Surface;
   private readonly poll: Poll<Timeline>;
+  /** What users, applications and jobs did. */
+  private readonly marks: Poll<MarkRows>;
   private drag: { start: number; now: number } | null = null;
   /** Time that the strip shows, in milliseconds. */
   private length = USUAL;
@@ -74,12 +78,24 @@ export class TimelineStrip {
       15_000,
       true,
     );
+    this.marks = new Poll<MarkRows>(
+      app,
+      "marks",
+      () => {
+        const bounds = this.bounds();
+        if (bounds === null) return null;
+        return { from: nanoseconds(bounds.from), to: nanoseconds(bounds.to), jobs: JOBS };
+      },
+      () => this.draw(),
+      15_000,
+    );
     this.listen();
   }
 
   update(changes: ReadonlySet<Change>): void {
     if (this.app.topology === null) return;
     this.poll.refresh();
+    this.marks.refresh();
     if (changes.has("slot") || changes.has("frame")) this.append();
     if (!SHOWN.some((change) => changes.has(change))) return;
     this.draw();
@@ -167,6 +183,7 @@ export class TimelineStrip {
     this.strips(context, bounds);
     this.axis(context, bounds);
     for (const mark of this.poll.answer?.marks ?? []) this.mark(context, mark, bounds);
+    for (const mark of this.marks.answer?.rows ?? []) this.line(context, mark, bounds);
     this.selection(context, bounds);
   }
 
@@ -245,6 +262,20 @@ export class TimelineStrip {
     } else {
       context.fillStyle = colors.muted;
       context.fillRect(x - 0.75, MARKS.top + 3, 1.5, MARKS.height - 3);
+    }
+  }
+
+  /** Marks are lines at their ends, those of users over both strips. */
+  private line(
+    context: CanvasRenderingContext2D,
+    mark: MarkRow,
+    bounds: { from: number; to: number },
+  ): void {
+    context.fillStyle = markColor(mark);
+    const bottom = mark.kind === "mark" ? AXIS : STRIPS.top;
+    for (const ns of mark.end_ns === null ? [mark.start_ns] : [mark.start_ns, mark.end_ns]) {
+      const x = this.x(ns / 1e6, bounds);
+      if (x >= this.left) context.fillRect(x - 0.75, MARKS.top - 4, 1.5, bottom - MARKS.top + 4);
     }
   }
 
@@ -361,12 +392,20 @@ export class TimelineStrip {
     }
   }
 
-  private markNear(x: number, y: number): TimelineMark | null {
+  private markNear(x: number, y: number): { ts: number; text: string; what: string } | null {
     const bounds = this.bounds();
     if (bounds === null || y > STRIPS.top) return null;
-    let best: TimelineMark | null = null;
+    let best: ReturnType<typeof this.markNear> = null;
     let distance = 7;
-    for (const mark of this.poll.answer?.marks ?? []) {
+    const marks = (this.marks.answer?.rows ?? []).flatMap((mark) =>
+      [mark.start_ns, mark.end_ns ?? mark.start_ns].map((ts) => ({
+        ts,
+        text: markText(mark),
+        what: "Mark",
+      })),
+    );
+    const events = (this.poll.answer?.marks ?? []).map((mark) => ({ ...mark, what: "Event" }));
+    for (const mark of [...events, ...marks]) {
       const apart = Math.abs(this.x(mark.ts / 1e6, bounds) - x);
       if (apart < distance) {
         distance = apart;
@@ -395,7 +434,7 @@ export class TimelineStrip {
       lines.push(["Selected", duration((ends[1] - ends[0]) / 1000)]);
     } else {
       const mark = this.markNear(...this.place(event));
-      if (mark !== null) lines.push(["Event", mark.text]);
+      if (mark !== null) lines.push([mark.what, mark.text]);
       const values = this.valuesAt(time);
       if (values !== null) {
         lines.push(["Largest utilization", percent(values.utilization)]);

@@ -13,9 +13,10 @@ import { makeFilter } from "../parts/filter";
 import { type Column, Table } from "../parts/table";
 import type { View } from "../parts/view";
 import { Managers } from "./managers";
+import { MarkList } from "./marks";
 import { drawSubject } from "./subject";
 
-/** The event kinds of the hub that the view offers. */
+/** The event kinds of the hub that the view offers, and marks. */
 const KINDS: readonly (readonly [string, string])[] = [
   ["", "All"],
   ["links", "Links"],
@@ -23,6 +24,7 @@ const KINDS: readonly (readonly [string, string])[] = [
   ["counters", "Counters"],
   ["samplers", "Samplers"],
   ["sm", "Subnet manager"],
+  ["marks", "Marks"],
 ];
 
 /** Time after the begin of congestion at which its tree is shown, in milliseconds. */
@@ -121,6 +123,7 @@ export function makeEvents(app: App, topology: Topology): View {
   );
   const filter = makeFilter(app, "Any text", "Filter the events by text");
   const managers = new Managers(app);
+  const marks = new MarkList(app);
   const note = h("span", { class: "muted", role: "status" });
   const table = new Table<FoldedEvent>({
     label: "Events",
@@ -133,6 +136,7 @@ export function makeEvents(app: App, topology: Topology): View {
     descending: true,
     empty: "No event matches.",
   });
+  const markButton = kinds.element.lastElementChild!;
   let shown: EventRows | null = null;
   let settings = "";
 
@@ -155,7 +159,8 @@ export function makeEvents(app: App, topology: Topology): View {
       return kind() === "" || of.includes(kind());
     });
     for (const [index, [name, title]] of KINDS.entries())
-      setText(kinds.element.children[index], `${title} ${grouped(counts.get(name) ?? 0)}`);
+      if (name !== "marks")
+        setText(kinds.element.children[index], `${title} ${grouped(counts.get(name) ?? 0)}`);
     table.setRows(selected);
     setText(note, poll.error !== "" ? poll.error : foundText(selected.length, rows.length));
   }
@@ -175,11 +180,15 @@ export function makeEvents(app: App, topology: Topology): View {
         h("span", { class: "muted" }, "A click on a row shows that time."),
       ),
       managers.element,
+      marks.element,
       table.element,
     ),
     update() {
       poll.refresh();
       managers.update(kind() === "sm");
+      marks.update(kind() === "marks");
+      table.element.hidden = kind() === "marks";
+      setText(markButton, `Marks ${grouped(marks.count)}`);
       kinds.update();
       extent.update();
       filter.update();
@@ -194,6 +203,7 @@ export function makeEvents(app: App, topology: Topology): View {
       table.close();
       poll.close();
       managers.close();
+      marks.close();
     },
   };
 }

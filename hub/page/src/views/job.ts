@@ -13,6 +13,7 @@ import type { App } from "../model/app";
 import { partialSpans } from "../model/group";
 import { jobRates, jobSeconds } from "../model/job";
 import { Poll } from "../model/poll";
+import { moved, shiftText } from "../model/shift";
 import { portKey, type Topology } from "../model/topology";
 import {
   clock,
@@ -24,8 +25,9 @@ import {
   scaled,
   significant,
 } from "../model/units";
-import { Chart } from "../parts/chart";
+import { Chart, type Curve } from "../parts/chart";
 import { h, setText } from "../parts/dom";
+import { ShiftControl } from "../parts/shift";
 import { type Column, linkCell, Table } from "../parts/table";
 import type { View } from "../parts/view";
 import {
@@ -53,6 +55,7 @@ class JobView implements View {
   private readonly figures = h("div", { class: "figures job-figures" });
   private readonly links = h("span", { class: "toolbar-links" });
   private readonly chart: Chart;
+  private readonly shift: ShiftControl;
   private readonly trees: Table<JobTree>;
   private readonly neighbours: Table<JobNeighbour>;
   private readonly uplinks: Table<JobLink>;
@@ -112,6 +115,7 @@ class JobView implements View {
       { class: "panel job-chart", "aria-label": "Data rate" },
       this.chart.element,
     );
+    this.shift = new ShiftControl(app);
     this.matrix = new MatrixPart(app);
     this.jobs = new JobGantt(app);
     const parts = (
@@ -130,7 +134,14 @@ class JobView implements View {
     this.element = h(
       "div",
       { class: "job-page" },
-      h("div", { class: "toolbar" }, this.title, h("span", { class: "space" }), this.links),
+      h(
+        "div",
+        { class: "toolbar" },
+        this.title,
+        h("span", { class: "space" }),
+        this.shift.element,
+        this.links,
+      ),
       this.text,
       this.figures,
       h(
@@ -283,8 +294,19 @@ class JobView implements View {
     const from = Math.max(bins, (row.traffic_from_ns ?? row.start_ns) / 1e6);
     const last = Math.max(t.at(-1) ?? from, from + 1000);
     const to = row.end_ns === null ? Math.max(from + 60_000, last) : last;
+    const curves: Curve[] = [{ label: "Sent", t: [from, ...t], v: [v[0] ?? null, ...v] }];
+    const { shift } = this.app;
+    if (shift > 0) {
+      // Earlier values are those of the same run.
+      const earlier = moved({ t, v }, { t, v }, shift, row.bin_ns / 1e6);
+      curves.push({ label: `Sent, ${shiftText(shift)}`, ...earlier, earlier: { of: 0, shift } });
+    }
+    const isNew = last - shift <= from;
+    this.shift.update(
+      isNew ? `before: the job has data of ${duration((last - from) / 1e3)} only` : "",
+    );
     this.chart.show(
-      [{ label: "Sent", t: [from, ...t], v: [v[0] ?? null, ...v] }],
+      curves,
       from,
       to,
       undefined,

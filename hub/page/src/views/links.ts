@@ -11,10 +11,12 @@ import { grouped } from "../model/units";
 import { h } from "../parts/dom";
 import { orderOf } from "../parts/filter";
 import { BLOCKED_LEGEND, legend, UTILIZATION_LEGEND } from "../parts/meter";
+import { ShiftControl } from "../parts/shift";
 import { type Column, Table } from "../parts/table";
 import type { View } from "../parts/view";
 import { CablingNote } from "./cabling";
 import { drawPort, meterColumn, rank } from "./columns";
+import { LinkChange } from "./linkchange";
 import { LiveTable } from "./livetable";
 
 const TREND_SLOTS = 60;
@@ -46,7 +48,9 @@ export function makeLinks(app: App, topology: Topology): View {
       drawPort(app, cell, topology.ports[index], topology.shortName(index));
     },
   });
-  const columns: Column<Link>[] = [
+  const change = new LinkChange(app);
+  const shift = new ShiftControl(app);
+  const ends: Column<Link>[] = [
     end("a", "Upper end", ({ a }) => a),
     end("b", "Lower end", ({ b }) => b),
     {
@@ -57,6 +61,8 @@ export function makeLinks(app: App, topology: Topology): View {
       value: ({ a }) => topology.ports[a].link,
       text: ({ a }) => topology.ports[a].link ?? "–",
     },
+  ];
+  const values: Column<Link>[] = [
     {
       ...meterColumn("down", "Use ↓", "Utilization: the upper end sends", ({ a }) => use(a), false),
       line: 2,
@@ -84,6 +90,8 @@ export function makeLinks(app: App, topology: Topology): View {
         scale: utilizationScale,
       }),
     },
+  ];
+  const last: Column<Link>[] = [
     {
       id: "errors",
       title: "Errors",
@@ -96,10 +104,10 @@ export function makeLinks(app: App, topology: Topology): View {
   ];
   const table = new Table<Link>({
     label: "Links",
-    columns,
+    columns: [...ends, ...(app.shift > 0 ? change.columns : values), ...last],
     key: ({ a }) => topology.keyOf(a),
     open: ({ a }) => app.go({ view: "port", item: topology.keyOf(a), options: {} }, true),
-    ...orderOf(app, "trend"),
+    ...orderOf(app, app.shift > 0 ? "use-change" : "trend"),
     empty: "No link matches.",
   });
   const live = new LiveTable(app, table, topology.links, ({ a, b }) => [a, b], "link");
@@ -120,6 +128,7 @@ export function makeLinks(app: App, topology: Topology): View {
       h("h1", {}, "Links"),
       live.filter.element,
       live.note,
+      shift.element,
       h("span", { class: "space" }),
       legend([UTILIZATION_LEGEND, BLOCKED_LEGEND], []),
     ),
@@ -132,6 +141,8 @@ export function makeLinks(app: App, topology: Topology): View {
     update(changes: ReadonlySet<Change>) {
       poll.refresh();
       cabling.update();
+      if (app.shift > 0) change.update();
+      shift.update(change.text);
       utilization = app.values(UTILIZATION);
       blocked = app.values(BLOCKED);
       if (poll.answer !== null && poll.answer !== answer) {
@@ -142,7 +153,7 @@ export function makeLinks(app: App, topology: Topology): View {
       }
       if (changes.has("state")) table.forget();
       live.update(
-        utilization !== null,
+        app.shift > 0 ? change.isKnown : utilization !== null,
         SHOWN.some((change) => changes.has(change)),
       );
     },

@@ -15,7 +15,9 @@ import { zoom } from "../draw/theme";
 import type { App, Change } from "../model/app";
 import { download, seriesCsv } from "../model/csv";
 import { type FoldedEvent, folded } from "../model/events";
+import { JOBS } from "../model/marks";
 import { Poll } from "../model/poll";
+import { moved, shiftText } from "../model/shift";
 import { BLOCKED, UTILIZATION } from "../model/state";
 import type { Topology } from "../model/topology";
 import { clock, count, dateTime, duration, grouped, scaled } from "../model/units";
@@ -23,6 +25,7 @@ import { Chart, type Curve } from "../parts/chart";
 import { choice } from "../parts/choice";
 import { h, patch, setText } from "../parts/dom";
 import { bar } from "../parts/meter";
+import { lackOf, ShiftControl } from "../parts/shift";
 import { Table } from "../parts/table";
 import type { View } from "../parts/view";
 import { eventColumns } from "./events";
@@ -110,6 +113,9 @@ class PortView implements View {
   private readonly detail: Poll<PortDetail>;
   private readonly shares: Poll<SeriesAnswer>;
   private readonly counters: Poll<SeriesAnswer>;
+  /** The same of the time before, if there is a comparison. */
+  private readonly earlier: { shares: Poll<SeriesAnswer>; counters: Poll<SeriesAnswer> };
+  private readonly shift: ShiftControl;
   private readonly errors: Poll<ErrorRows>;
   private readonly marks: Poll<MarkRows>;
   private readonly charts: { utilization: Chart; blocked: Chart; counters: Chart };
@@ -132,25 +138,25 @@ class PortView implements View {
     this.port = topology.indexOfKey(this.key);
     const changed = () => app.notify("values");
     this.detail = new Poll(app, `port/${this.key}`, () => ({}), changed, 1000);
-    this.shares = new Poll(
-      app,
-      "series",
-      () => this.range({ port: this.ports(), metric: SHARES }),
-      changed,
-      app.interval,
-    );
-    this.counters = new Poll(
-      app,
-      "series",
-      () => this.range({ port: this.ports(), metric: this.chosen(), as: this.as }),
-      changed,
-      app.interval,
-    );
+    const series = (params: () => object, shift: number) =>
+      new Poll<SeriesAnswer>(
+        app,
+        "series",
+        () => this.range({ port: this.ports(), ...params() }, shift),
+        changed,
+        app.interval,
+      );
+    const shares = () => ({ metric: SHARES });
+    const counters = () => ({ metric: this.chosen(), as: this.as });
+    this.shares = series(shares, 0);
+    this.counters = series(counters, 0);
+    this.earlier = { shares: series(shares, app.shift), counters: series(counters, app.shift) };
+    this.shift = new ShiftControl(app);
     this.errors = new Poll(app, "errors", () => app.spanParams, changed, 3000);
     this.marks = new Poll(
       app,
       "marks",
-      () => this.range({ node: this.ports().map((key) => topology.nodeOf(key)) }),
+      () => this.range({ node: this.ports().map((key) => topology.nodeOf(key)), jobs: JOBS }),
       changed,
       MARKS_PERIOD,
     );
@@ -213,6 +219,7 @@ class PortView implements View {
         h("h1", {}, this.title),
         this.problem,
         h("span", { class: "space" }),
+        this.shift.element,
         this.mode.element,
         h(
           "button",
@@ -272,11 +279,12 @@ class PortView implements View {
 
   private range<Params extends object>(
     params: Params,
+    shift = 0,
   ): (Params & { from: string; to: string }) | null {
     const span = this.span;
     return span === null
       ? null
-      : { ...params, from: nanoseconds(span.from), to: nanoseconds(span.to) };
+      : { ...params, from: nanoseconds(span.from - shift), to: nanoseconds(span.to - shift) };
   }
 
   update(changes: ReadonlySet<Change>): void {
@@ -288,6 +296,8 @@ class PortView implements View {
     }
     this.shares.refresh();
     this.counters.refresh();
+    if (this.app.shift > 0) for (const poll of Object.values(this.earlier)) poll.refresh();
+    this.shift.update(lackOf(this.app, this.span) || this.lack);
     this.errors.refresh();
     this.marks.refresh();
     this.physical.update();
@@ -308,7 +318,8 @@ class PortView implements View {
   }
 
   close(): void {
-    for (const poll of [this.detail, this.shares, this.counters, this.errors, this.marks])
+    const { detail, shares, counters, errors, marks, earlier } = this;
+    for (const poll of [detail, shares, counters, errors, marks, ...Object.values(earlier)])
       poll.close();
     for (const chart of Object.values(this.charts)) chart.close();
     this.physical.close();
@@ -392,7 +403,38 @@ class PortView implements View {
 
   // --- charts
 
-  private curves(series: Series[], wanted: (metric: string) => boolean): Curve[] {
+  /** Returns the curves, and behind them those of the time before. */
+  private curves(
+    { answer }: Poll<SeriesAnswer>,
+    earlier: Poll<SeriesAnswer>,
+    wanted: (metric: string) => boolean,
+  ): Curve[] {
+    const now = this.curvesOf(answer?.series ?? [], wanted);
+    const { shift, interval } = this.app;
+    const before = shift === 0 ? [] : this.curvesOf(earlier.answer?.series ?? [], wanted);
+    const more = before.flatMap((curve, of): Curve[] =>
+      of >= now.length
+        ? []
+        : [
+            {
+              ...moved(now[of], curve, shift, interval),
+              label: `${curve.label}, ${shiftText(shift)}`,
+              earlier: { of, shift },
+            },
+          ],
+    );
+    return [...now, ...more];
+  }
+
+  /** Says that the time before has no value. */
+  private get lack(): string {
+    const { error, answer } = this.earlier.shares;
+    if (error !== "") return `before: ${error}`;
+    const isEmpty = answer?.series.every(({ v }) => v.every((value) => value === null));
+    return isEmpty ? "before: no value" : "";
+  }
+
+  private curvesOf(series: Series[], wanted: (metric: string) => boolean): Curve[] {
     return series
       .filter(({ metric }) => wanted(metric))
       .map(({ port, metric, t, v, state = [] }) => {
@@ -415,22 +457,22 @@ class PortView implements View {
   private drawCharts(): void {
     const span = this.span;
     if (span === null) return;
-    const shares = this.shares.answer?.series ?? [];
+    const { shares, counters: all, earlier } = this;
     const marks = this.marks.answer?.rows;
     const draw = (chart: Chart, curves: Curve[], unit?: string) =>
       chart.show(curves, span.from, span.to, unit, [], marks);
     const { utilization, blocked, counters } = this.charts;
     draw(
       utilization,
-      this.curves(shares, (metric) => metric === UTILIZATION),
+      this.curves(shares, earlier.shares, (metric) => metric === UTILIZATION),
     );
     draw(
       blocked,
-      this.curves(shares, (metric) => metric === BLOCKED),
+      this.curves(shares, earlier.shares, (metric) => metric === BLOCKED),
     );
     draw(
       counters,
-      this.curves(this.counters.answer?.series ?? [], () => true),
+      this.curves(all, earlier.counters, () => true),
       this.unit,
     );
   }

@@ -11,6 +11,7 @@ test("state_survives_the_url", () => {
     metric: "xmit_blocked",
     at: null,
     range: { from: 1000, to: 5000 },
+    shift: "36h",
     options: { q: "a&b=c#?/ü<img>", with: "0x1/1,0x2/2" },
   };
   assert.deepEqual(parseState(formatState(state)), state);
@@ -28,9 +29,11 @@ test("damaged_url_opens_a_view", () => {
     "#?at=yesterday",
     "#/map?from=2&to=1",
     "#/map?from=x",
+    "#/map?shift=soon",
   ]) {
     const state = parseState(text);
     assert.equal(state.at, null, text);
     assert.equal(state.range, null, text);
+    assert.equal(state.shift, "", text);
   }
 });

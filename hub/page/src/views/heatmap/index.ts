@@ -1,31 +1,34 @@
 //! The heat map: rows over time. New slots enter at the right.
 
 import { nanoseconds } from "../../contract/api";
-import { type Cells, NO_DATA } from "../../contract/frame";
+import { type Cells, codeIn, hasValue } from "../../contract/frame";
 import type { MarkRows, Metric } from "../../contract/types";
 import { BAND, drawBand } from "../../draw/band";
 import { clear, createSurface, hatch, type Surface } from "../../draw/canvas";
 import { metricName, scaleOf } from "../../draw/scale";
 import { theme } from "../../draw/theme";
 import type { App } from "../../model/app";
+import { JOBS, markText } from "../../model/marks";
 import { cellText } from "../../model/metric";
 import { Poll } from "../../model/poll";
+import { shiftText, signed } from "../../model/shift";
 import type { Topology } from "../../model/topology";
 import { clock, count, dateTime, duration } from "../../model/units";
 import { choice } from "../../parts/choice";
 import { h, setText } from "../../parts/dom";
 import { legend, STATES } from "../../parts/meter";
 import { apart, type Fingers, listenForPinch } from "../../parts/pinch";
+import { lackOf, ShiftControl } from "../../parts/shift";
 import { hideTip, showTip, type TipLine } from "../../parts/tooltip";
 import type { View } from "../../parts/view";
 import { Selection } from "../selection";
 import { drawGroups, drawRowNames, drawTimes, type Plot } from "./axes";
+import { changeOf, differenceOf, differenceText, distance } from "./change";
 import { type Bins, HeatPicture } from "./picture";
-import { RANGES, type Range, type RangeKind, rangeOf, usualRange } from "./range";
+import { changeRange, RANGES, type Range, type RangeKind, rangeOf, usualRange } from "./range";
 import {
   AGGREGATES,
   type Aggregate,
-  combine,
   type HeatRow,
   largestFirst,
   ROW_KINDS,
@@ -33,7 +36,8 @@ import {
   rowsOf,
   rowsOfHosts,
 } from "./rows";
-import { ColumnSource, type Window, windowOf } from "./source";
+import { Side } from "./side";
+import { type Window, windowOf } from "./source";
 
 const RIGHT = 16;
 const TOP = 4;
@@ -57,6 +61,13 @@ const SORTED = 5000;
 /** Min time that the picture shows, in milliseconds. */
 const SHORTEST = 30_000;
 
+/** What the picture shows of two times. */
+const TIMES = [
+  ["now", "Now"],
+  ["before", "Before"],
+  ["change", "Difference"],
+] as const;
+
 export function makeHeatmap(app: App, topology: Topology): View {
   return new Heatmap(app, topology);
 }
@@ -64,7 +75,10 @@ export function makeHeatmap(app: App, topology: Topology): View {
 class Heatmap implements View {
   readonly element: HTMLElement;
   private readonly surface: Surface & { close(): void };
-  private readonly source: ColumnSource;
+  private readonly now: Side;
+  private readonly before: Side;
+  private readonly changes = new Map<number, { now: Cells; before: Cells; cells: Cells }>();
+  private readonly shift: ShiftControl;
   private readonly marks: Poll<MarkRows>;
   private readonly picture = new HeatPicture();
   private readonly controls: { element: HTMLElement; update: () => void }[];
@@ -79,10 +93,6 @@ class Heatmap implements View {
   private readonly selection: Selection;
   private order: Uint32Array = new Uint32Array();
   private orderKey = "";
-  private combined = new Map<number, { codes: Cells; combined: Cells }>();
-  private combinedKey = "";
-  /** The values of columns that the hub does not have. */
-  private none: Cells = new Uint16Array();
   private range: Range = { share: () => 0, ticks: [], key: "" };
   private legendKey = "";
   /** Whether the picture is still that of the last setting, because no new column has arrived. */
@@ -100,7 +110,10 @@ class Heatmap implements View {
     private readonly app: App,
     private readonly topology: Topology,
   ) {
-    this.source = new ColumnSource(app, () => app.notify("values"));
+    const loaded = () => app.notify("values");
+    this.now = new Side(app, loaded, 0);
+    this.before = new Side(app, loaded, app.shift);
+    this.shift = new ShiftControl(app);
     this.marks = new Poll(
       app,
       "marks",
@@ -139,6 +152,13 @@ class Heatmap implements View {
         () => this.set("order", this.byValue ? "" : "value", ""),
       ),
     ];
+    const times = choice(
+      "Time",
+      TIMES,
+      () => this.time,
+      (value) => this.set("time", value, "change"),
+    );
+    if (app.shift > 0) this.controls.push(times);
     const range = choice(
       "Range of the colours",
       [
@@ -146,7 +166,7 @@ class Heatmap implements View {
         ["full", "Full scale"],
       ] as const,
       () => this.rangeKind,
-      (value) => this.set("range", value, usualRange(app.metric(app.state.metric))),
+      (value) => this.set("range", value, this.usual),
     );
     this.times = h(
       "select",
@@ -170,6 +190,7 @@ class Heatmap implements View {
         this.times,
         ...this.controls.map(({ element }) => element),
         ...this.selection.elements,
+        this.shift.element,
       ),
       frame,
       h("div", { class: "foot" }, this.legend, range.element, this.note),
@@ -196,7 +217,27 @@ class Heatmap implements View {
 
   private get rangeKind(): RangeKind {
     const kind = this.app.option("range") as RangeKind;
-    return RANGES.includes(kind) ? kind : usualRange(this.app.metric(this.app.state.metric));
+    return RANGES.includes(kind) ? kind : this.usual;
+  }
+
+  private get usual(): RangeKind {
+    return this.time === "change" ? "shown" : usualRange(this.app.metric(this.app.state.metric));
+  }
+
+  /** Returns what the picture shows: one of two times, or their difference. */
+  private get time(): (typeof TIMES)[number][0] {
+    if (this.app.shift === 0) return "now";
+    return TIMES.find(([name]) => name === this.app.option("time"))?.[0] ?? "change";
+  }
+
+  /** Returns the times that the picture shows. */
+  private get sides(): Side[] {
+    return { now: [this.now], before: [this.before], change: [this.now, this.before] }[this.time];
+  }
+
+  /** Returns how much earlier the picture is than its columns, in milliseconds. */
+  private get earlier(): number {
+    return this.time === "before" ? this.app.shift : 0;
   }
 
   private get byValue(): boolean {
@@ -235,32 +276,45 @@ class Heatmap implements View {
       from,
       to,
     );
-    for (const column of this.combined.keys()) {
-      if (column < window.first) this.combined.delete(column);
-    }
-    this.source.want(window);
+    // The tip and the range of the colours have both times.
+    this.now.want(window);
+    if (this.app.shift > 0) this.before.want(window);
+    for (const column of this.changes.keys())
+      if (column < window.first) this.changes.delete(column);
+    this.shift.update(lackOf(this.app, { from, to }));
     // The old picture stays until the hub has answered.
-    this.isOld = this.window !== null && this.source.isWaiting(window);
+    this.isOld = this.window !== null && this.sides.some(({ source }) => source.isWaiting(window));
     if (this.isOld) {
       hideTip();
       return;
     }
     this.window = window;
     this.marks.refresh();
-    const columns = Array.from({ length: window.columns }, (_, at) =>
-      this.values(window.first + at),
-    );
+    const all = (of: (column: number) => Cells | null) =>
+      Array.from({ length: window.columns }, (_, at) => of(window.first + at));
+    const columns = all((column) => this.values(column));
     this.arrange(window, columns);
     const metric = this.app.metric(window.metric);
-    this.range = rangeOf(metric, this.rangeKind, columns, this.fastest());
+    const isBoth = this.app.shift > 0 && this.time !== "change";
+    const both = isBoth
+      ? [this.now, this.before].flatMap((side) => all((at) => this.of(side, at)))
+      : columns;
+    this.range =
+      this.time === "change"
+        ? changeRange(metric, this.rangeKind, columns)
+        : rangeOf(metric, this.rangeKind, both, this.fastest());
     this.showLegend(metric);
     this.draw();
   }
 
-  private shownTime(): { from: string; to: string } | null {
+  private shownTime(): { from: string; to: string; jobs: number } | null {
     if (this.window === null) return null;
     const { from, to } = this.shownRange;
-    return { from: nanoseconds(from), to: nanoseconds(to) };
+    return {
+      from: nanoseconds(from - this.earlier),
+      to: nanoseconds(to - this.earlier),
+      jobs: JOBS,
+    };
   }
 
   /** Returns the rate of the fastest link in the picture in Gb/s, or 0 if none is known. */
@@ -271,16 +325,25 @@ class Heatmap implements View {
   }
 
   private showLegend({ name }: Metric): void {
+    const isChange = this.time === "change";
     const key = `${name} ${this.range.key} ${this.range.ticks.at(-1)?.text}`;
     if (key === this.legendKey) return;
     this.legendKey = key;
     this.legend.replaceChildren(
       legend(
-        [[metricName(name), scaleOf(name), this.range.ticks]],
         [
-          ...STATES,
+          [
+            `${isChange ? "Change: " : ""}${metricName(name)}`,
+            this.range.scale ?? scaleOf(name),
+            this.range.ticks,
+          ],
+        ],
+        [
+          ...(isChange ? [["no-data", "no data at one of both times"] as const] : STATES),
           ["at-least", "some values are missing"],
-          ...(name === "errors" ? [["increase", "errors at an unknown time"] as const] : []),
+          ...(name === "errors" && !isChange
+            ? [["increase", "errors at an unknown time"] as const]
+            : []),
         ],
       ),
     );
@@ -288,7 +351,8 @@ class Heatmap implements View {
 
   close(): void {
     this.surface.close();
-    this.source.close();
+    this.now.source.close();
+    this.before.source.close();
     this.marks.close();
     this.selection.close();
     hideTip();
@@ -322,7 +386,6 @@ class Heatmap implements View {
       this.rowKey = rowKey;
       const all = rowsOf(this.topology, this.kind);
       this.rows = hosts.size > 0 ? rowsOfHosts(this.topology, all, hosts) : all;
-      this.combined.clear();
       this.size = 0;
       this.top = 0;
       this.orderKey = "";
@@ -336,34 +399,40 @@ class Heatmap implements View {
   private arrange(window: Window, all: readonly (Cells | null)[]): void {
     const { metric, aggregate, first, columns, step } = window;
     const time = Math.floor((first * step) / SORTED);
-    const shown = `${metric} ${aggregate} ${columns} ${step} ${time} ${this.source.answers}`;
-    const key = `${this.rowKey} ${this.byValue ? shown : ""}`;
+    const answers = this.now.source.answers + this.before.source.answers;
+    const shown = `${metric} ${aggregate} ${columns} ${step} ${time} ${answers}`;
+    const key = `${this.rowKey} ${this.time} ${this.byValue ? shown : ""}`;
     if (key === this.orderKey) return;
     this.orderKey = key;
-    this.order = largestFirst(this.rows.length, this.byValue ? all : [], this.aggregate);
+    this.order = largestFirst(
+      this.rows.length,
+      this.byValue ? all : [],
+      this.aggregate,
+      this.time === "change" ? distance : undefined,
+    );
   }
 
-  /** Returns the values of a column, by row; null while they are loading. */
+  /** Returns the values of a column at one time, by row; null while they are loading. */
+  private of(side: Side, column: number): Cells | null {
+    const isPorts = this.kind === "port" && this.rows.length === this.topology.ports.length;
+    return side.values(this.window!, column, this.rows, isPorts, this.rowKey);
+  }
+
+  /** Returns the values or the differences that a column shows. */
   private values(column: number): Cells | null {
-    const window = this.window!;
-    const key = `${this.rowKey} ${window.metric} ${window.aggregate} ${window.step}`;
-    if (key !== this.combinedKey) {
-      this.combinedKey = key;
-      this.combined.clear();
-    }
-    const codes = this.source.get(column, window);
-    if (codes === undefined) {
-      if (this.none.length !== this.rows.length)
-        this.none = new Uint16Array(this.rows.length).fill(NO_DATA);
-      return this.source.isLoading(column) ? null : this.none;
-    }
-    const known = this.combined.get(column);
-    if (known?.codes === codes) return known.combined;
-    const isWhole = this.rows.length === this.topology.ports.length;
-    const combined =
-      isWhole && this.kind === "port" ? codes : combine(this.rows, codes, this.aggregate);
-    this.combined.set(column, { codes, combined });
-    return combined;
+    return this.time === "change"
+      ? this.changed(column)
+      : this.of(this.time === "before" ? this.before : this.now, column);
+  }
+
+  private changed(column: number): Cells | null {
+    const [now, before] = [this.of(this.now, column), this.of(this.before, column)];
+    if (now === null || before === null) return null;
+    const known = this.changes.get(column);
+    if (known?.now === now && known.before === before) return known.cells;
+    const cells = changeOf(now, before);
+    this.changes.set(column, { now, before, cells });
+    return cells;
   }
 
   /**
@@ -454,11 +523,11 @@ class Heatmap implements View {
     if (row >= LABEL_ROW) drawRowNames(context, this.plot, shown);
     else if (!this.byValue) drawGroups(context, this.plot, shown);
     const bottom = y + Math.min(height, this.rows.length * row);
-    drawTimes(context, this.plot, bottom, window);
-    const first_ms = window.first * window.step;
+    const first_ms = window.first * window.step - this.earlier;
+    drawTimes(context, this.plot, bottom, { ...window, first: first_ms / window.step });
     const place = (time: number) =>
       x + (width * (time - first_ms)) / (window.columns * window.step);
-    const area = { left: x, right: x + width, bottom: y };
+    const area = { left: x, right: x + width, bottom: y, foot: bottom };
     drawBand(context, this.marks.answer?.rows ?? [], area, place);
     this.cross(context);
     this.describe(window);
@@ -483,14 +552,16 @@ class Heatmap implements View {
     const names = { port: "port", link: "link", switch: "switch", host: "host" };
     const kind = names[this.kind];
     const rows = count(this.rows.length, kind, kind === "switch" ? "switches" : `${kind}s`);
-    const isLoading = this.source.isLoading(window.first);
+    const { sides } = this;
+    const isLoading = sides.some(({ source }) => source.isLoading(window.first));
+    const failed = sides.map(({ source }) => source.error).find((error) => error !== "") ?? "";
     const perLine = Math.max(1, Math.ceil(1 / this.row));
     const lines = perLine === 1 ? "" : `, largest of ${perLine} to a line`;
     const isScrolled = this.row * this.rows.length > this.height + 1;
     const length = window.step < 60_000 ? `${window.step / 1000} s` : duration(window.step / 1000);
     const shown = `${rows}${lines}, ${length} a column`;
     const hasMetric = this.app.metrics.some(({ name }) => name === window.metric);
-    const error = hasMetric ? this.source.error : `The hub has no metric ${window.metric}`;
+    const error = hasMetric ? failed : `The hub has no metric ${window.metric}`;
     const drag = isScrolled ? "A drag scrolls, the" : "The";
     const hint = isLoading
       ? "Older slots are loading."
@@ -584,23 +655,37 @@ class Heatmap implements View {
 
   private tip({ row, index, column }: { row: HeatRow; index: number; column: number }): TipLine[] {
     const window = this.window!;
-    const cell = this.values(column)?.[index];
     const metric = this.app.metric(window.metric);
-    const value =
-      cell === undefined ? "loading…" : cellText(metric, cell, row.ports.length, window.aggregate);
+    const textOf = (side: Side) => {
+      const cell = this.of(side, column)?.[index];
+      return cell === undefined
+        ? "loading…"
+        : cellText(metric, cell, row.ports.length, window.aggregate);
+    };
     const end = (column + 1) * window.step;
     const span =
       window.step > this.app.interval
         ? `${dateTime(end - window.step)} to ${clock(end)}`
         : dateTime(end);
+    const { earlier } = this;
     const isIn = ({ start_ns, end_ns }: MarkRows["rows"][number]) =>
-      start_ns / 1e6 < end && (end_ns === null || end_ns / 1e6 > end - window.step);
-    const marks = (this.marks.answer?.rows ?? []).filter(isIn).map(({ name }) => name);
+      start_ns / 1e6 < end - earlier &&
+      (end_ns === null || end_ns / 1e6 > end - earlier - window.step);
+    const marks = (this.marks.answer?.rows ?? []).filter(isIn).map(markText);
     const lines: TipLine[] = [
       row.label,
-      [metricName(window.metric), value],
+      [metricName(window.metric), textOf(this.now)],
       [window.step > this.app.interval ? "Slots" : "Slot ends", span],
     ];
+    const { shift } = this.app;
+    if (shift > 0) {
+      const change = codeIn(this.changed(column)?.[index] ?? -1);
+      lines.push([shiftText(shift), textOf(this.before)], ["At", dateTime(end - shift)]);
+      if (hasValue(change) && change >= 0) {
+        const difference = differenceOf(metric, change);
+        lines.push(["Change", signed(difference, (size) => differenceText(metric, size))]);
+      }
+    }
     if (marks.length > 0) lines.push(["Marks", [...new Set(marks)].join(", ")]);
     return lines;
   }
@@ -610,7 +695,7 @@ class Heatmap implements View {
     if (hit === null) return;
     const at =
       x >= this.plot.x && !this.app.isLive && this.app.state.range === null
-        ? (hit.column + 1) * this.window!.step
+        ? (hit.column + 1) * this.window!.step - this.earlier
         : this.app.state.at;
     const single = hit.row.ports.length <= 2;
     if (single)

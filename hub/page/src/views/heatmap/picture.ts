@@ -46,6 +46,7 @@ export class HeatPicture {
   private alert = 0;
   private hatchLight = 0;
   private hatchDark = 0;
+  private pick = largestCell;
   private key = "";
 
   /**
@@ -69,7 +70,8 @@ export class HeatPicture {
         canvas.width = window.columns;
         canvas.height = Math.max(1, bins.count);
       }
-      this.table = pixelsOf(scaleOf(window.metric), range.share);
+      this.table = pixelsOf(range.scale ?? scaleOf(window.metric), range.share);
+      this.pick = range.pick ?? largestCell;
       this.loading = pixelOf(theme().surface);
       this.alert = pixelOf(theme().alert);
       this.hatchLight = pixelOf(theme().muted);
@@ -114,7 +116,7 @@ export class HeatPicture {
     for (let bin = 0; bin < bins.count; bin++) {
       const start = bins.first + bin * bins.rows;
       const end = Math.min(start + bins.rows, order.length);
-      const cell = codes === null ? NO_DATA : largestCell(codes, order, start, end);
+      const cell = codes === null ? NO_DATA : this.pick(codes, order, start, end);
       const best = codeIn(cell);
       const isExact = knownShare(cell) === 1;
       masked[bin * width + x] = isExact ? 0 : -1;

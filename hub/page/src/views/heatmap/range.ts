@@ -2,8 +2,11 @@
 
 import { type Cells, codeIn, FULL } from "../../contract/frame";
 import type { Metric } from "../../contract/types";
+import { changeScale, type Scale } from "../../draw/scale";
 import { valueText } from "../../model/metric";
+import { signed } from "../../model/shift";
 import type { Tick } from "../../parts/meter";
+import { differenceText, EQUAL, farthestCell } from "./change";
 
 export const RANGES = ["shown", "full"] as const;
 export type RangeKind = (typeof RANGES)[number];
@@ -12,6 +15,10 @@ export interface Range {
   /** Returns the place of a value on the colour scale, 0 to 1. */
   share: (code: number) => number;
   ticks: Tick[];
+  /** Scale of the colours, if it is not that of the metric. */
+  scale?: Scale;
+  /** Returns the cell of a pixel that shows several rows, if it is not the largest. */
+  pick?: typeof farthestCell;
   /** Differs between ranges with different colours. */
   key: string;
 }
@@ -75,6 +82,32 @@ export function rangeOf(
   const end = unit === "share" ? most : (percentile(all) + 1) * BIN * (scale / FULL);
   const upper = Math.min(scale, roundUp(end));
   return linear(metric, upper, most > upper);
+}
+
+/** Returns the range of differences, which has the same length on both sides of no change. */
+export function changeRange(
+  metric: Metric,
+  kind: RangeKind,
+  columns: readonly (Cells | null)[],
+): Range {
+  const all = columns.flatMap((cells) => (cells === null ? [] : [summaryOf(cells)]));
+  const most = all.reduce((most, { least, most: own }) => {
+    return own === 0 ? most : Math.max(most, own - EQUAL, EQUAL - least);
+  }, 0);
+  const { scale } = metric;
+  const end = kind === "full" ? scale : Math.min(scale, roundUp((most * scale) / EQUAL));
+  const text = (value: number) => differenceText(metric, value);
+  return {
+    share: (code) => 0.5 + (((code - EQUAL) / EQUAL) * scale) / end / 2,
+    ticks: [
+      { share: 0, text: signed(-end, text) },
+      { share: 0.5, text: "0" },
+      { share: 1, text: signed(end, text) },
+    ],
+    scale: changeScale,
+    pick: farthestCell,
+    key: `change ${end}`,
+  };
 }
 
 /** Returns the bin that at least 99 % of the values do not exceed. */

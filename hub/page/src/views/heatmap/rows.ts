@@ -178,6 +178,7 @@ export function largestFirst(
   rows: number,
   columns: readonly (Cells | null)[],
   aggregate: Aggregate,
+  rank: (code: number) => number = (code) => code,
 ): Uint32Array {
   const ranks = new Float64Array(rows).fill(-1);
   const counts = new Uint32Array(rows);
@@ -185,8 +186,8 @@ export function largestFirst(
     for (let row = 0; cells !== null && row < rows; row++) {
       const code = codeIn(cells[row]);
       if (code > FULL) continue;
-      if (aggregate !== "mean") ranks[row] = Math.max(ranks[row], code);
-      else ranks[row] += (code - ranks[row]) / ++counts[row];
+      if (aggregate !== "mean") ranks[row] = Math.max(ranks[row], rank(code));
+      else ranks[row] += (rank(code) - ranks[row]) / ++counts[row];
     }
   }
   return Uint32Array.from(ranks.keys()).sort((x, y) => ranks[y] - ranks[x]);

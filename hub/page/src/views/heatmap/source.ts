@@ -57,13 +57,16 @@ export class ColumnSource {
   constructor(
     private readonly app: App,
     private readonly loaded: () => void,
+    /** How much earlier the values are than the columns, in milliseconds. */
+    private readonly shift = 0,
   ) {}
 
   /** Returns a column, or undefined if it is missing. */
   get(number: number, window: Window): Cells | undefined {
     if (window.step === this.app.interval) {
       // The values of a slot describe the interval before it.
-      const column = this.app.history(window.metric)?.get(number + 1);
+      const slot = number + 1 - this.shift / this.app.interval;
+      const column = this.app.history(window.metric)?.get(slot);
       if (column !== undefined) return column.values;
     }
     return this.columns.get(number);
@@ -95,7 +98,8 @@ export class ColumnSource {
     const end = window.first + window.columns;
     let first = window.first;
     while (first < end && (this.isAsked(first) || this.get(first, window) !== undefined)) first++;
-    const isStreamed = window.step === this.app.interval && this.app.isStreamed(window.metric);
+    const isOfSlots = window.step === this.app.interval && this.shift === 0;
+    const isStreamed = isOfSlots && this.app.isStreamed(window.metric);
     // New slots arrive as frames, so requests for them would be wasted.
     const isRecent = end - first <= RECENT;
     const now = performance.now();
@@ -116,25 +120,26 @@ export class ColumnSource {
     const abort = new AbortController();
     this.abort = abort;
     this.loading = true;
-    const done = this.isWaiting(window) ? this.app.wait("heat") : null;
+    const done = this.isWaiting(window) ? this.app.wait(`heat ${this.shift}`) : null;
     try {
       const { metric, aggregate, step } = window;
       const heat = await this.app.matrix(
         metric,
-        first * step,
-        end * step,
+        first * step - this.shift,
+        end * step - this.shift,
         step,
         aggregate,
         abort.signal,
       );
       this.answers++;
-      const start = Math.round(heat.from / heat.step);
+      const start = Math.round((heat.from + this.shift) / heat.step);
       const ports = this.app.topology?.ports.length;
       if (heat.rows === ports) {
         for (const [index, values] of heat.columns.entries())
           this.columns.set(start + index, values);
       }
-      const isNext = first <= this.asked.to && first >= this.asked.from;
+      // The last columns of an answer follow those that count as asked.
+      const isNext = first <= this.asked.to + RECENT && first >= this.asked.from;
       this.asked = { from: isNext ? this.asked.from : first, to: end - RECENT };
       for (const number of this.columns.keys())
         if (number < window.first) this.columns.delete(number);

@@ -1,0 +1,94 @@
+//! The columns of links that compare the shown time with an earlier one.
+
+import { FULL, hasValue, NO_DATA, worse } from "../contract/frame";
+import type { App } from "../model/app";
+import { points, shiftText, signed } from "../model/shift";
+import { BLOCKED, UTILIZATION } from "../model/state";
+import type { Link } from "../model/topology";
+import { dayTime } from "../model/units";
+import { lackOf } from "../parts/shift";
+import type { Column } from "../parts/table";
+import { meterColumn, rank } from "./columns";
+
+/** The means are those of whole minutes, because the hub keeps older values so. */
+const MINUTE = 60_000;
+
+/** Returns the larger code of both directions of a link, or a state if there is none. */
+function larger(codes: Uint16Array | undefined, { a, b }: Link): number {
+  const [x, y] = [codes?.[a] ?? NO_DATA, codes?.[b] ?? NO_DATA];
+  if (hasValue(x) && hasValue(y)) return Math.max(x, y);
+  return hasValue(x) ? x : hasValue(y) ? y : worse(x, y);
+}
+
+export class LinkChange {
+  /** For each metric, the means of all ports now and before. */
+  private readonly means = new Map<string, [Uint16Array?, Uint16Array?]>();
+
+  constructor(private readonly app: App) {}
+
+  /** Requests the means that the page does not have. */
+  update(): void {
+    const { span, shift } = this.app;
+    if (span === null) return;
+    const to = Math.floor(span.to / MINUTE) * MINUTE;
+    const now = { from: Math.min(Math.floor(span.from / MINUTE) * MINUTE, to - MINUTE), to };
+    const before = { from: now.from - shift, to: now.to - shift };
+    for (const metric of [UTILIZATION, BLOCKED]) {
+      const known = this.means.get(metric) ?? [];
+      const found = [now, before].map((time) => this.app.over(metric, time, "mean"));
+      this.means.set(metric, [found[0] ?? known[0], found[1] ?? known[1]]);
+    }
+  }
+
+  /** Whether both times have values. */
+  get isKnown(): boolean {
+    return this.means.get(UTILIZATION)?.every((codes) => codes !== undefined) ?? false;
+  }
+
+  /** Returns what is missing, or which times are compared. */
+  get text(): string {
+    const { app } = this;
+    const lack = lackOf(app, app.span);
+    if (lack !== "" || app.span === null) return lack;
+    return `means of the shown minutes, and of those until ${dayTime(app.span.to - app.shift)}`;
+  }
+
+  get columns(): Column<Link>[] {
+    const earlier = shiftText(this.app.shift);
+    return [
+      ...this.columnsOf(UTILIZATION, "use", "Use", "utilization", earlier),
+      ...this.columnsOf(BLOCKED, "wait", "Blocked", "blocked share", earlier),
+    ];
+  }
+
+  private columnsOf(metric: string, id: string, title: string, what: string, earlier: string) {
+    const of = (time: 0 | 1) => (link: Link) => larger(this.means.get(metric)?.[time], link);
+    const [now, before] = [of(0), of(1)];
+    const change = (link: Link) => {
+      const [x, y] = [rank(now(link)), rank(before(link))];
+      return x === null || y === null ? null : (x - y) / FULL;
+    };
+    const isBlocked = metric === BLOCKED;
+    const hint = `Mean ${what} of the direction with more`;
+    const column: Column<Link> = {
+      id: `${id}-change`,
+      title: "Change",
+      hint: `${hint}: the difference of both times in percentage points`,
+      end: true,
+      width: "112px",
+      value: change,
+      text: (link) => {
+        const difference = change(link);
+        return difference === null ? "–" : signed(difference, points);
+      },
+    };
+    return [
+      meterColumn(`${id}-now`, title, hint, now, isBlocked),
+      {
+        ...meterColumn(`${id}-before`, "Before", `${hint}, ${earlier}`, before, isBlocked),
+        line: 2 as const,
+      },
+      { ...column, line: 2 as const },
+    ];
+  }
+}

@@ -1,0 +1,135 @@
+//! Handlers for marks: what applications and users did when, and which jobs began.
+
+use axum::body::Body;
+use axum::extract::{RawQuery, State};
+use axum::http::{HeaderMap, StatusCode};
+use ibnet_analysis::hosts::host_of;
+use ibnet_analysis::job::marks::Mark;
+use serde::{Deserialize, Serialize};
+
+use super::answer::Answer;
+use super::app::{Answered, App};
+use super::params::Params;
+use super::posting;
+use super::values::{kept_range, now_ns};
+use crate::posted::Request;
+use crate::query::error::{ApiError, wrong};
+use crate::query::phases::{self, MarkRow, Wanted};
+
+/// Max number of jobs among the marks.
+const MAX_JOBS: usize = 200;
+
+#[derive(Serialize)]
+struct Marks {
+    from_ns: u64,
+    to_ns: u64,
+    rows: Vec<MarkRow>,
+    /// Why there are no marks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    /// Whether users may post marks.
+    postable: bool,
+}
+
+pub(crate) async fn list(
+    State(app): State<App>,
+    headers: HeaderMap,
+    RawQuery(query): RawQuery,
+) -> Answered {
+    let params = Params::parse(query.as_deref(), &["node", "jobs", "from", "to"])?;
+    let (from_ns, to_ns) = params.range(kept_range(&app.hub))?;
+    let expected = "a number of jobs up to 200";
+    let jobs = params.parsed::<usize>("jobs", expected)?.unwrap_or(0);
+    if jobs > MAX_JOBS {
+        return Err(wrong("jobs", &jobs.to_string(), expected));
+    }
+    app.compute(headers, move |hub| {
+        let is_wanted = |mark: &Mark| {
+            let mut nodes = params.all("node").peekable();
+            nodes.peek().is_none() || nodes.any(|node| mark.contains(host_of(node)))
+        };
+        let wanted = Wanted {
+            range: (from_ns, to_ns),
+            jobs,
+            is_wanted: &is_wanted,
+        };
+        let (rows, reason) = phases::rows(hub, &wanted);
+        Answer::json(&Marks {
+            from_ns,
+            to_ns,
+            rows,
+            reason,
+            postable: hub.users.is_some(),
+        })
+    })
+    .await
+}
+
+#[derive(Serialize)]
+struct Added {
+    id: u64,
+}
+
+pub(crate) async fn post(
+    State(app): State<App>,
+    headers: HeaderMap,
+    RawQuery(query): RawQuery,
+    body: Body,
+) -> Answered {
+    let fields = "name and perhaps start_ns, end_ns, nodes and job";
+    posting::post(
+        app,
+        headers,
+        query,
+        body,
+        fields,
+        |hub, by, request: Request| {
+            let now = now_ns();
+            let mark = request.check(by, now).map_err(ApiError::wrong)?;
+            tracing::info!(by = mark.by, name = mark.name, "a user posts a mark");
+            Answer::json(&Added {
+                id: hub.posted().add(mark, now),
+            })
+        },
+    )
+    .await
+}
+
+/// A request to remove a mark.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Removal {
+    id: u64,
+}
+
+pub(crate) async fn remove(
+    State(app): State<App>,
+    headers: HeaderMap,
+    RawQuery(query): RawQuery,
+    body: Body,
+) -> Answered {
+    posting::post(
+        app,
+        headers,
+        query,
+        body,
+        "id",
+        |hub, by, Removal { id }| {
+            let mut posted = hub.posted();
+            let mark = posted
+                .value
+                .get(&id)
+                .ok_or_else(|| ApiError::missing("there is no mark with this id"))?;
+            if mark.by != by {
+                return Err(ApiError {
+                    status: StatusCode::FORBIDDEN,
+                    reason: "only its user can remove a mark".to_owned(),
+                });
+            }
+            tracing::info!(by, id, name = mark.name, "a user removes a mark");
+            posted.remove(id);
+            Answer::json(&Added { id })
+        },
+    )
+    .await
+}
