@@ -44,7 +44,7 @@ pub(crate) struct EventRow {
 }
 
 /// Events that show a fault.
-const SEVERE: [&str; 15] = [
+const SEVERE: [&str; 16] = [
     "archive_behind",
     "archive_failed",
     "input_lost",
@@ -53,6 +53,7 @@ const SEVERE: [&str; 15] = [
     "lines_lost",
     "link_down",
     "link_flapped",
+    "no_route",
     "sampler_silent",
     "send_error",
     "sm_change",

@@ -32,6 +32,7 @@ const KINDS: [(&str, &[&str]); 6] = [
             "redirected",
             "routes_changed",
             "key_demanded",
+            "no_route",
             "trap",
         ],
     ),

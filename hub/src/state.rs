@@ -486,7 +486,10 @@ impl State {
             },
             Record::Physical(record) => {
                 let source = self.samplers.source(&record.head.sampler);
-                if source.is_some_and(|source| !self.store.physical.add(record, &source)) {
+                let port = record.head.port.map(|port| (record.head.guid, port));
+                let place = port.and_then(|key| self.topology.find(key));
+                let gbps = place.and_then(|place| self.topology.ports.get(place)?.gbps);
+                if source.is_some_and(|source| !self.store.physical.add(record, &source, gbps)) {
                     self.store.refuse();
                 }
             }

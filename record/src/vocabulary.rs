@@ -104,6 +104,8 @@ words! {
         LinkUp = "link_up",
         /// The HCA port of the sampler changed.
         LocalChange = "local_change",
+        /// No known route leads to a device any more.
+        NoRoute = "no_route",
         /// Another port is at the other end of a link.
         PeerChanged = "peer_changed",
         /// A device answers again.
@@ -193,6 +195,7 @@ impl EventName {
             | Self::GroupUnsupported
             | Self::KeyDemanded
             | Self::LidChange
+            | Self::NoRoute
             | Self::PhysicalUnsupported
             | Self::Reachable
             | Self::Redirected

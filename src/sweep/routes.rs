@@ -5,6 +5,7 @@
 //!   the routes of many samplers are spread over equal switches.
 //! - Other routes to a device ([`Routes::to`]) each avoid one link of the first route, so one of
 //!   them leads around a link that has failed or was moved, if the cables have a way around it.
+//! - Routes follow a cable that was found elsewhere ([`Routes::connect`]).
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,13 +19,22 @@ use crate::mad::directed::Route;
 pub type End = (Guid, PortNum);
 
 /// The cables of a plan.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Cables {
     nodes: Vec<Node>,
     by_guid: FxHashMap<Guid, u32>,
-    /// The ports of all nodes that have a cable, each with the node at its other end. Those of a
-    /// node are adjacent, and those that lead to switches come first.
-    links: Vec<(u32, PortNum, u32)>,
+    /// The ports of all nodes that have a cable. Those of a node are adjacent.
+    links: Vec<Link>,
+}
+
+/// A port of a node, and the node and the port at the other end of its cable. A port without a cable
+/// leads to its own node.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Link {
+    node: u32,
+    port: PortNum,
+    to: u32,
+    far: PortNum,
 }
 
 /// A switch, or a port of an HCA.
@@ -51,16 +61,21 @@ impl Cables {
         }
         for (one, other) in cables {
             let (a, b) = (new.node(one.0), new.node(other.0));
-            new.links.extend([(a, one.1, b), (b, other.1, a)]);
+            let link = |(node, port), (to, far)| Link {
+                node,
+                port,
+                to,
+                far,
+            };
+            let (one, other) = ((a, one.1), (b, other.1));
+            new.links.extend([link(one, other), link(other, one)]);
         }
-        let Self { nodes, links, .. } = &mut new;
-        links.sort_unstable_by_key(|(node, port, to)| {
-            (*node, !nodes[*to as usize].is_switch, *port, *to)
-        });
+        let links = &mut new.links;
+        links.sort_unstable();
         links.dedup();
         let mut start = 0;
         for (index, node) in (0..).zip(&mut new.nodes) {
-            let end = start + new.links[start..].partition_point(|link| link.0 == index);
+            let end = start + new.links[start..].partition_point(|link| link.node == index);
             node.links = start as u32..end as u32;
             start = end;
         }
@@ -81,6 +96,23 @@ impl Cables {
 
     fn find(&self, guid: Guid) -> Option<u32> {
         self.by_guid.get(&guid).copied()
+    }
+
+    /// Returns the place of a port that has a cable in the plan.
+    fn link(&self, (guid, port): End) -> Option<usize> {
+        let links = &self.nodes[self.find(guid)? as usize].links;
+        let mut places = links.start as usize..links.end as usize;
+        places.find(|place| self.links[*place].port == port)
+    }
+
+    /// Removes the cable of a port.
+    fn disconnect(&mut self, place: usize) {
+        let Link { node, to, far, .. } = self.links[place];
+        let other = self.link((self.nodes[to as usize].guid, far));
+        self.links[place].to = node;
+        if let Some(other) = other.filter(|other| self.links[*other].to == node) {
+            self.links[other].to = to;
+        }
     }
 
     /// Returns the GUID of the device at a LID.
@@ -132,6 +164,38 @@ impl Routes {
             search(cables, from, None, first, queue);
         }
         has_changed
+    }
+
+    /// Follows a cable that was found between two ports, of which the first has a cable in the plan.
+    /// Other cables of these ports are gone. Returns whether a route can change.
+    pub fn connect(&mut self, one: End, other: End) -> bool {
+        let (Some(a), b) = (self.cables.link(one), self.cables.link(other)) else {
+            return false;
+        };
+        let (to, far) = (self.cables.find(other.0), other.1);
+        let Link {
+            node,
+            to: was,
+            far: was_far,
+            ..
+        } = self.cables.links[a];
+        if to == Some(was) && far == was_far || b.is_none() && was == node {
+            return false;
+        }
+        // The plan is shared with other samplers.
+        let cables = Arc::make_mut(&mut self.cables);
+        for place in [Some(a), b].into_iter().flatten() {
+            cables.disconnect(place);
+        }
+        if let (Some(b), Some(to)) = (b, to) {
+            let port = cables.links[a].port;
+            (cables.links[a].to, cables.links[a].far) = (to, far);
+            (cables.links[b].to, cables.links[b].far) = (node, port);
+        }
+        if let Some(from) = self.from {
+            search(&self.cables, from, None, &mut self.first, &mut self.queue);
+        }
+        true
     }
 
     /// Returns the GUID of the device that has a LID in the plan.
@@ -200,12 +264,17 @@ fn search(
             continue;
         }
         let links = &cables.links[links.start as usize..links.end as usize];
-        let is_to_switch = |link: &(u32, PortNum, u32)| cables.nodes[link.2 as usize].is_switch;
-        let (to_switches, others) = links.split_at(links.partition_point(is_to_switch));
-        let (before, after) = to_switches.split_at(turn % to_switches.len().max(1));
-        for (_, port, to) in after.iter().chain(before).chain(others) {
+        let of = |is_switch| {
+            let nodes = &cables.nodes;
+            links
+                .iter()
+                .filter(move |link| nodes[link.to as usize].is_switch == is_switch)
+        };
+        let before = turn % of(true).count().max(1);
+        let to_switches = of(true).skip(before).chain(of(true).take(before));
+        for Link { port, to, .. } in to_switches.chain(of(false)) {
             let place = &mut via[*to as usize];
-            if *to == own || place.is_some() || avoided == Some((at, *port)) {
+            if [own, at].contains(to) || place.is_some() || avoided == Some((at, *port)) {
                 continue;
             }
             *place = Some((at, if at == own { from.1 } else { *port }));
@@ -275,6 +344,26 @@ mod tests {
         // No way leads around the only link of a host.
         let (number, _) = ports(routes.to(Guid(20), 1));
         assert_eq!(number, 2);
+    }
+
+    #[test]
+    fn routes_follow_exchanged_cables_and_cables_that_are_back() {
+        let mut routes = routes();
+        routes.begin_at(end(10, 1));
+        // The other ends of two cables between switches are exchanged: 1 to 4 and 2 to 3 are doubled.
+        assert!(routes.connect(end(1, 3), end(4, 2)) && !routes.connect(end(4, 2), end(1, 3)));
+        assert_eq!(routes.to(Guid(2), 0), None, "1 and 4 are an island");
+        assert_eq!(ports(routes.to(Guid(4), 0)).1.len(), 2);
+        assert!(routes.connect(end(2, 4), end(3, 1)));
+        assert_eq!(routes.to(Guid(20), 0), None);
+        assert!(routes.connect(end(1, 3), end(3, 1)));
+        assert_eq!(ports(routes.to(Guid(20), 0)), (0, vec![1, 3, 2, 1]));
+        assert!(routes.connect(end(4, 2), end(2, 4)));
+        assert_eq!(ports(routes.to(Guid(20), 1)).0, 2, "all cables are back");
+        // A device that is not in the plan is at the end of a cable.
+        assert!(routes.connect(end(1, 3), end(99, 1)) && !routes.connect(end(1, 3), end(98, 1)));
+        assert_eq!(ports(routes.to(Guid(20), 0)), (0, vec![1, 4, 2, 1]));
+        assert!(!routes.connect(end(99, 1), end(1, 3)));
     }
 
     #[test]

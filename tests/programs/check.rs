@@ -132,6 +132,24 @@ fn queries_for_the_physical_layer_are_stated_with_their_budget() {
 }
 
 #[test]
+fn ports_with_planes_are_stated_if_registers_are_read() {
+    let dir = planned();
+    let of = |text: &str| {
+        fs::write(dir.path().join("ibnet.toml"), text).unwrap();
+        let (code, text) = check(dir.path(), &[&ALL[..], &["-c", "ibnet.toml"]].concat());
+        assert_eq!(code, 0, "{text}");
+        text
+    };
+    let four = of("[physical]\nenabled = true\n[simulated]\nplanes = 4\n");
+    let line =
+        "ok    planes         10 ports of 5 devices have 4 planes each, which count as one port;";
+    assert_eq!(lines(&four, line).len(), 1, "{four}");
+    for none in ["[physical]\nenabled = true\n", "[simulated]\nplanes = 4\n"] {
+        assert_eq!(lines(&of(none), "ok    planes"), Vec::<&str>::new());
+    }
+}
+
+#[test]
 fn every_step_is_ok_if_nothing_is_wrong() {
     let dir = planned();
     let (code, text) = check(dir.path(), &ALL);
@@ -169,6 +187,55 @@ fn every_step_is_ok_if_nothing_is_wrong() {
         code == 0 && text.contains(" devices for 2 samplers in 2 blocks"),
         "{text}"
     );
+}
+
+/// The plan has a link that is cut. One of the two uplinks is on the first routes.
+#[test]
+fn check_query_and_verify_succeed_if_the_first_route_is_cut() {
+    let dir = planned();
+    let keys = "assignments = \"plan.toml\"\nsampler = \"node00001\"\nsmp = \"directed\"\n";
+    let text = format!("{keys}[simulated]\nsmps_by_lid = false\n");
+    fs::write(dir.path().join("ibnet.toml"), text).unwrap();
+    let net = fs::read_to_string(dir.path().join("net.p")).unwrap();
+    let lid = |text: &str| text.split_whitespace().nth(1).unwrap().to_owned();
+    for spine in ["spine01", "spine02"] {
+        let (mut cut, mut far) = (String::new(), String::new());
+        for line in net.lines() {
+            let of = |name: &str| line.contains(&format!("'{name}"));
+            let is_cut = of("leaf01") && of(spine);
+            if of("leaf02") && of(spine) {
+                far = lid(line.split(" - ").find(|end| end.contains("SW")).unwrap());
+            }
+            let (own, name) = (line.split(" 4x ").next().unwrap(), line.split('\'').nth(1));
+            match name.filter(|_| is_cut) {
+                Some(name) => cut.push_str(&format!("{own} 4x SDR{:36}'{name}'\n", "")),
+                None => cut.push_str(&format!("{line}\n")),
+            }
+        }
+        assert!(!far.is_empty() && cut.lines().count() == net.lines().count());
+        fs::write(dir.path().join("cut.p"), cut).unwrap();
+        let common = ["-c", "ibnet.toml", "--simulate", "cut.p"];
+        for command in [
+            vec!["check"],
+            vec!["query", &far, "1", "--portinfo"],
+            vec!["verify"],
+        ] {
+            let mut program = assert_cmd::Command::new(env!("CARGO_BIN_EXE_ibnet-sweep"));
+            let program = program.current_dir(dir.path()).args(&command).args(common);
+            let output = program.timeout(HANGS).output().unwrap();
+            let text = String::from_utf8(output.stdout).unwrap();
+            assert!(
+                output.status.success(),
+                "{command:?} without {spine}: {text}"
+            );
+            let is_whole = match command[0] {
+                "check" => !text.contains("warn  ") && text.contains("0 devices are asked by LID"),
+                "verify" => text.contains("\nequal: ") && !text.contains("without an answer"),
+                _ => text.contains("4xNDR") || text.contains("Link:"),
+            };
+            assert!(is_whole, "{command:?} without {spine}: {text}");
+        }
+    }
 }
 
 #[test]

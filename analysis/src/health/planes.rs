@@ -38,6 +38,20 @@ pub struct PlaneReading {
 }
 
 impl PlaneReading {
+    /// Returns whether the plane is up. `None` if its state was not read.
+    pub fn is_up(&self) -> Option<bool> {
+        self.state.map(|state| UP.contains(&state))
+    }
+
+    /// Returns the sent and received bytes per second since an earlier reading. `None` if they were
+    /// not read, or if the counters were reset.
+    pub fn rates_since(&self, before: &Self) -> Option<[f64; 2]> {
+        let seconds = self.ts.checked_sub(before.ts).filter(|ns| *ns > 0)? as f64 / 1e9;
+        let (now, before) = (self.bytes?, before.bytes?);
+        let [sent, received] = [0, 1].map(|place| now[place].checked_sub(before[place]));
+        Some([sent? as f64 / seconds, received? as f64 / seconds])
+    }
+
     /// Reads a `planes` record. `None` if it does not name its plane.
     pub fn of(ts: u64, values: &ReadValues) -> Option<Self> {
         let number = |name: &str| values.get(name)?.integer();
@@ -96,7 +110,7 @@ impl Planes {
 
     fn compare(&mut self, bytes_per_second: Option<f64>) {
         self.compare_traffic(bytes_per_second);
-        let is_up = |reading: &PlaneReading| reading.state.is_some_and(|state| UP.contains(&state));
+        let is_up = |reading: &PlaneReading| reading.is_up() == Some(true);
         let one_is_up = self.now.values().any(is_up);
         let down = |reading: &PlaneReading| match reading.state {
             Some(state) if one_is_up && !is_up(reading) => Some(Fault::Down(state)),

@@ -300,6 +300,13 @@ impl End {
         self.judge(reading.ts);
     }
 
+    /// Returns what is wrong with planes of the port.
+    pub fn of_planes(&self) -> impl Iterator<Item = &Applied> {
+        let is_of_plane =
+            |applied: &&Applied| matches!(applied.rule, Rule::PlaneDown | Rule::PlaneSlow);
+        self.applied.iter().filter(is_of_plane)
+    }
+
     /// Sets the limits for the FEC and the medium of the link.
     pub fn set_limits(&mut self, limits: Limits) {
         self.limits = limits;

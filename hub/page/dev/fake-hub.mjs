@@ -502,7 +502,7 @@ const REASON = "reason 2 (high bit error ratio), intended: no, blamed: this end"
 function physical(index) {
   const { guid, port, node } = fabric.ports[index];
   const empty = { from_ns: [], to_ns: [], bits: [], raw: [], effective: [], symbol: [] };
-  const answer = { guid, port, node, pages: [], ratios: [], refusal: null };
+  const answer = { guid, port, node, pages: [], planes: [], ratios: [], refusal: null };
   answer.ratios_seconds = 0;
   answer.health = null;
   answer.errors = empty;
@@ -545,11 +545,28 @@ function physical(index) {
   const page = (name, age, values, units = {}) =>
     answer.pages.push({
       page: name,
+      plane: null,
       sampler: "node00001",
       ts: (now - age) * INTERVAL,
       values,
       units,
     });
+  if (index % 17 === 7) {
+    // The third plane is slow or down.
+    const share = (plane) => (plane !== 3 ? 1 : ageing ? 0 : 0.8);
+    const finding = ageing
+      ? "plane 3 is down (state 2)"
+      : "plane 3 carries 20 % less than the others";
+    answer.planes = [1, 2, 3, 4].map((plane) => ({
+      plane,
+      ts: (now - 30) * INTERVAL,
+      state: share(plane) === 0 ? 2 : 3,
+      is_up: share(plane) > 0,
+      xmit_gbps: 31.4 * share(plane),
+      rcv_gbps: 12.7 * share(plane),
+      finding: plane === 3 ? finding : null,
+    }));
+  }
   page("ber", 12, {
     phy_received_bits: "9007199254740993123",
     phy_corrected_bits: 81234,

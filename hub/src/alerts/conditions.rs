@@ -59,6 +59,8 @@ pub(crate) static LINK_DOWN: Condition = condition("InfinibandLinkDown", "warnin
 pub(crate) static INTENDED_DOWN: Condition = condition("InfinibandIntendedDown", "info", u64::MAX);
 pub(crate) static LINK_DEGRADED: Condition = condition("InfinibandLinkDegraded", "warning", 60);
 pub(crate) static LINK_UNHEALTHY: Condition = condition("InfinibandLinkUnhealthy", "warning", 0);
+/// A plane of a port is down, or carries less than the others.
+pub(crate) static PLANE_FAULT: Condition = condition("InfinibandPlaneFault", "warning", 0);
 pub(crate) static CONGESTION_ROOT: Condition =
     condition("InfinibandCongestionRoot", "warning", 180);
 pub(crate) static SM_CHANGED: Condition = condition("InfinibandSubnetManagerChanged", "warning", 0);
@@ -146,6 +148,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Condition> {
         &INTENDED_DOWN,
         &LINK_DEGRADED,
         &LINK_UNHEALTHY,
+        &PLANE_FAULT,
         &CONGESTION_ROOT,
         &SM_CHANGED,
         &SM_SILENT,
@@ -166,12 +169,13 @@ mod tests {
     const RUNBOOK: &str = include_str!("../../../docs/runbook.md");
 
     /// Conditions that only the hub has.
-    const OF_HUB: [&str; 5] = [
+    const OF_HUB: [&str; 6] = [
         "IbnetClockWrong",
         "IbnetHubBehind",
         "InfinibandCongestionRoot",
         "InfinibandIntendedDown",
         "InfinibandLinkUnhealthy",
+        "InfinibandPlaneFault",
     ];
 
     /// Returns the lines of a rule, or none if there is no rule of this name.

@@ -117,6 +117,11 @@ impl Watch {
         }
         find_managers(hub, now.wall_ns, &mut all);
         all.extend(health::faulty(hub).into_iter().map(unhealthy));
+        let planes = health::faulty_planes(hub).into_iter();
+        all.extend(planes.map(|(port, why)| {
+            let summary = format!("{}: {why}", of_port(&port));
+            at_port(&conditions::PLANE_FAULT, &port, summary)
+        }));
         Ok(all)
     }
 

@@ -213,6 +213,17 @@ pub(crate) fn faulty(hub: &Hub) -> Vec<HealthLink> {
         .collect()
 }
 
+/// Returns the ports with a fault of a plane, and the faults as text.
+pub(crate) fn faulty_planes(hub: &Hub) -> Vec<(PortName, String)> {
+    let state = hub.read();
+    let faulty = |(key, subject): (PortKey, &Subject)| {
+        let faults: Vec<String> = subject.end.of_planes().map(Applied::to_string).collect();
+        let node = state.topology.node(key.0).unwrap_or_default();
+        (!faults.is_empty()).then(|| (PortName::new(node, key), faults.join(", ")))
+    };
+    state.store.physical.ports().filter_map(faulty).collect()
+}
+
 /// Returns the verdict on one end of a link.
 pub(crate) fn of_port(state: &State, key: PortKey) -> Option<HealthLink> {
     let subject = state.store.physical.get((key.0, Some(key.1)))?;

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use ibnet_analysis::health::verdict::{End, Ratio};
+use ibnet_analysis::health::planes::PlaneReading;
+use ibnet_analysis::health::verdict::{Applied, End, Ratio};
 use ibnet_analysis::ports::PortKey;
 use ibnet_record::physical::Value;
 use ibnet_record::registers::{Page, ber};
@@ -33,6 +34,8 @@ pub(crate) struct PhysicalAnswer {
     pages: Vec<PageRow>,
     /// The last event about registers that the device does not return. Null without one.
     refusal: Option<EventRow>,
+    /// The planes of the port (XDR). Empty if it has none.
+    planes: Vec<PlaneRow>,
     ratios: Vec<RatioRow>,
     /// Length of the time that the ratios describe, in seconds.
     ratios_seconds: u64,
@@ -44,6 +47,8 @@ pub(crate) struct PhysicalAnswer {
 #[derive(Debug, Serialize)]
 struct PageRow {
     page: &'static str,
+    /// Number of the plane, for a page about one plane.
+    plane: Option<u64>,
     #[serde(serialize_with = "crate::shared::text")]
     sampler: Arc<str>,
     /// Time of the reading in nanoseconds since 1970.
@@ -51,6 +56,22 @@ struct PageRow {
     values: BTreeMap<&'static str, Shown>,
     /// Units of the values that have one.
     units: BTreeMap<&'static str, String>,
+}
+
+/// A plane of a port.
+#[derive(Debug, Serialize)]
+struct PlaneRow {
+    plane: u64,
+    /// Time of the last reading in nanoseconds since 1970.
+    ts: u64,
+    /// Value `phy_mngr_fsm_state` of the device. Null if it was not read.
+    state: Option<u64>,
+    is_up: Option<bool>,
+    /// Means between the last two readings in Gb/s. Null before the second one.
+    xmit_gbps: Option<f64>,
+    rcv_gbps: Option<f64>,
+    /// What is wrong with the plane, as text. Null if nothing is.
+    finding: Option<String>,
 }
 
 /// A value of a register.
@@ -125,6 +146,7 @@ pub(crate) fn find(hub: &Hub, key: PortKey) -> Result<PhysicalAnswer, ApiError> 
         port: key.1,
         node,
         health,
+        planes: planes(&port),
         ratios: ratios(&pages, &port.end),
         ratios_seconds: port.end.window().map_or(0, |window| window.length_ns()) / 1_000_000_000,
         pages,
@@ -150,6 +172,7 @@ impl PageRow {
         }
         Self {
             page: page.page.as_str(),
+            plane: Some(page.plane).filter(|plane| *plane > 0),
             sampler: page.sampler,
             ts: page.ts,
             values,
@@ -163,6 +186,28 @@ impl PageRow {
             _ => None,
         }
     }
+}
+
+/// Returns the planes of a port.
+fn planes(subject: &Subject) -> Vec<PlaneRow> {
+    let row = |(now, before): &(PlaneReading, Option<PlaneReading>)| {
+        let rates = before.and_then(|before| now.rates_since(&before));
+        let gbps = |place: usize| rates.map(|rates| rates[place] * 8.0 / 1e9);
+        let mut findings = subject.end.of_planes();
+        let finding = findings.find(|applied| applied.lane == usize::try_from(now.plane).ok());
+        PlaneRow {
+            plane: now.plane,
+            ts: now.ts,
+            state: now.state,
+            is_up: now.is_up(),
+            xmit_gbps: gbps(0),
+            rcv_gbps: gbps(1),
+            finding: finding.map(Applied::to_string),
+        }
+    };
+    let mut rows: Vec<PlaneRow> = subject.planes.iter().map(row).collect();
+    rows.sort_unstable_by_key(|row| row.plane);
+    rows
 }
 
 /// Returns the ratios of a port whose bit errors were read.

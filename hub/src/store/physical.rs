@@ -7,7 +7,8 @@
 //!    become one that is as exact. No difference is taken over a counter that was cleared.
 //! 3. **The state of the verdict is small.** Each end of a link has that of
 //!    [`ibnet_analysis::health`], which has a few readings only.
-//! 4. **Old points are long.** A point covers up to a share of its age, so a series of any length
+//! 4. **Planes of a port are kept one by one**, each with its last two readings.
+//! 5. **Old points are long.** A point covers up to a share of its age, so a series of any length
 //!    has about a hundred points.
 
 use std::collections::BTreeMap;
@@ -15,10 +16,13 @@ use std::sync::{Arc, LazyLock};
 
 use ibnet_analysis::health::inventory::Module as Names;
 use ibnet_analysis::health::limits;
+use ibnet_analysis::health::planes::PlaneReading;
 use ibnet_analysis::health::reading::{Counter, Reading as Counted, Window};
 use ibnet_analysis::health::verdict::End;
 use ibnet_analysis::record::Physical as Record;
-use ibnet_record::physical::{self, Column, MAX_PAGES, PhysicalKind, ReadValues, Value};
+use ibnet_record::physical::{
+    self, Column, MAX_PAGES, MAX_PLANES, PhysicalKind, ReadValues, Value,
+};
 use ibnet_record::registers::Page;
 use ibnet_record::types::{Guid, PortNum};
 
@@ -70,6 +74,8 @@ pub(crate) struct Physical {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Subject {
     readings: Vec<Reading>,
+    /// The last reading of each plane, and the one before it.
+    pub(crate) planes: Vec<(PlaneReading, Option<PlaneReading>)>,
     /// State of the verdict on this end of the link.
     pub(crate) end: End,
     /// The last reading of bit errors.
@@ -84,6 +90,8 @@ pub(crate) struct Subject {
 #[derive(Clone, Debug)]
 struct Reading {
     of: PhysicalKind,
+    /// Number of the plane in `planes`, or 0.
+    plane: u64,
     sampler: Arc<str>,
     /// Time of each page of [`PhysicalKind::pages`] in nanoseconds since 1970, or 0.
     read_ns: [u64; MAX_PAGES],
@@ -95,6 +103,8 @@ struct Reading {
 #[derive(Clone, Debug)]
 pub(crate) struct PageValues {
     pub(crate) page: Page,
+    /// Number of the plane, or 0.
+    pub(crate) plane: u64,
     pub(crate) sampler: Arc<str>,
     /// Time of the reading in nanoseconds since 1970.
     pub(crate) ts: u64,
@@ -236,8 +246,8 @@ impl Physical {
     /// Adds a record. Returns false if there is no memory left for one more port.
     ///
     /// A record that has nothing newer, such as a copy, changes nothing, and neither does one with
-    /// a wrong time.
-    pub(crate) fn add(&mut self, record: &Record<'_>, source: &Source) -> bool {
+    /// a wrong time. `gbps` is the data rate of the link.
+    pub(crate) fn add(&mut self, record: &Record<'_>, source: &Source, gbps: Option<f64>) -> bool {
         let Some(kind) = PhysicalKind::named(&record.head.kind) else {
             return true;
         };
@@ -260,7 +270,7 @@ impl Physical {
         if subject.newest_ns() > latest {
             **subject = Subject::default();
         }
-        subject.add(kind, record, source, is_full);
+        subject.add((kind, gbps), record, source, is_full);
         self.octets = self.octets + subject.octets() - before;
         true
     }
@@ -295,13 +305,29 @@ impl Physical {
 }
 
 impl Subject {
-    fn add(&mut self, kind: PhysicalKind, record: &Record<'_>, source: &Source, is_full: bool) {
+    fn add(
+        &mut self,
+        (kind, gbps): (PhysicalKind, Option<f64>),
+        record: &Record<'_>,
+        source: &Source,
+        is_full: bool,
+    ) {
         let ts = record.head.ts;
-        let reading = match self.readings.iter_mut().position(|known| known.of == kind) {
+        let of_plane = match kind {
+            PhysicalKind::Planes => PlaneReading::of(ts, &record.values),
+            _ => None,
+        };
+        let plane = of_plane.map_or(0, |reading| reading.plane);
+        if plane > MAX_PLANES.into() {
+            return;
+        }
+        let is_same = |known: &Reading| (known.of, known.plane) == (kind, plane);
+        let reading = match self.readings.iter().position(is_same) {
             Some(place) => &mut self.readings[place],
             None => {
                 self.readings.push(Reading {
                     of: kind,
+                    plane,
                     sampler: Arc::clone(&source.name),
                     read_ns: [0; MAX_PAGES],
                     packed: Box::default(),
@@ -317,6 +343,13 @@ impl Subject {
             let place = kind.pages().iter().position(|known| *known == page);
             place.is_some_and(|place| reading.read_ns[place] != before_ns[place])
         };
+        if let Some(now) = of_plane.filter(|_| is_newest) {
+            match self.planes.iter_mut().find(|(last, _)| last.plane == plane) {
+                Some((last, before)) => *before = Some(std::mem::replace(last, now)),
+                None => self.planes.push((now, None)),
+            }
+            self.end.add_plane(now, gbps.map(|gbps| gbps * 1e9 / 8.0));
+        }
         if kind == PhysicalKind::Phy
             && let Some(counted) = Counted::of(ts, &record.values)
         {
@@ -358,6 +391,7 @@ impl Subject {
             + size_of::<Self>()
             + END
             + self.readings.capacity() * size_of::<Reading>()
+            + self.planes.capacity() * size_of::<(PlaneReading, Option<PlaneReading>)>()
             + packed.sum::<usize>()
             + self.errors.octets()
             + self.module.octets()
@@ -383,6 +417,7 @@ impl Subject {
                 .filter(|(_, ts)| *ts > 0)
                 .map(move |(page, ts)| PageValues {
                     page: *page,
+                    plane: reading.plane,
                     sampler: Arc::clone(&reading.sampler),
                     ts,
                     values: columns(reading.of)

@@ -224,7 +224,7 @@ fn physical_layer_counts_towards_the_limit_of_octets() {
         is_apart: false,
         newest_ns: u64::MAX,
     };
-    assert!(store.physical.add(&record, &source));
+    assert!(store.physical.add(&record, &source, None));
     assert!(store.kept(0).octets > kept + 50_000);
     let records = times(&store, 1).len();
     store.limits.recent_max = kept + 30_000;

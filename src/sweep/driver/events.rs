@@ -111,6 +111,12 @@ impl<T: Transport, C: Clock> Driver<T, C> {
                 self.log_identity(port, detail);
                 self.write_event(slot, EventName::KeyDemanded, Some(port), detail);
             }
+            Event::NoRoute(device) => {
+                let detail = "no known route leads to the device any more; its identity and its links cannot be checked: look for a cable that is cut or moved, or write the plan again with ibnet-gen";
+                let port = self.first_ports[device];
+                self.log_identity(port, detail);
+                self.write_event(slot, EventName::NoRoute, Some(port), detail);
+            }
             Event::Window(Change { from, to }) => {
                 let detail = format!("from {from} to {to} MADs under way");
                 if to < from {

@@ -58,6 +58,8 @@ pub enum Event {
         /// Port at the other end of the cable: the planned one if the cable was moved back.
         found: End,
     },
+    /// No known route leads to a device any more.
+    NoRoute(usize),
     /// Another agent answers for a device's performance management.
     Redirected {
         /// The device.

@@ -79,6 +79,7 @@ impl Engine {
             return self.physical_failed(transaction, now);
         }
         if let Purpose::Forwarding { switch } = transaction.purpose {
+            self.suspect_route(transaction);
             return self.forwarding_failed(switch, now);
         }
         let after = self.devices[index as usize]
@@ -140,14 +141,18 @@ impl Engine {
             Purpose::StateTable { .. } => {
                 let next = self.next_verification(index, now);
                 self.devices[index as usize].state_table.fail(next);
+                self.suspect_route(transaction);
             }
             // A device that ignores one of these requests ignores all of them. The others are
             // skipped, so that they do not delay the counters.
             Purpose::SwitchMask | Purpose::Link { .. } | Purpose::Fec { .. } => {
                 device.links.reading = false;
                 if let Purpose::Link { port } = transaction.purpose {
-                    self.ports[port as usize].table_state.fail();
+                    let is_over = self.ports[port as usize].table_state.fail();
+                    let doubted = &mut device.way.doubted_link;
+                    *doubted = doubted.filter(|doubted| !is_over || *doubted != port);
                 }
+                self.suspect_route(transaction);
             }
             _ => {}
         }

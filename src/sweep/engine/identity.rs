@@ -12,7 +12,8 @@ use ibnet_record::Status;
 use ibnet_record::types::{Guid, Lid, NodeKind};
 
 use super::groups::Learned;
-use super::state::{Device, Identity, IdentityCheck, NodeInfoFailure};
+use super::state::{Device, Identity, IdentityCheck, NodeInfoFailure, PortState};
+use super::state_tables::MAX_SENT;
 use super::{Engine, Event, Key, Phase};
 use crate::mad::exchange::Local;
 use crate::mad::header::MadStatus;
@@ -156,11 +157,13 @@ impl Engine {
         let has_smps = self.has_smps(index);
         let device = &mut self.devices[index as usize];
         let was_silent = device.reachability.was_silent();
+        device.way.asks = false;
         if was_silent {
             // The next reply may come from another device.
             device.identity.withdraw();
         }
-        let due = was_silent || device.identity.is_due(now);
+        let is_doubted = device.way.doubted_link.is_some();
+        let due = was_silent || is_doubted || device.identity.is_due(now);
         if due && has_smps {
             device.identity.query();
         }
@@ -225,12 +228,12 @@ impl Engine {
         let info = NodeInfo::parse(data);
         let device = &mut self.devices[index as usize];
         if info.port_guid == device.identity.expected {
-            if self.is_verified_by(index, info) {
+            if self.is_verified_by(index, info, now) {
                 self.verified(index, info, now);
             }
         } else if device.way.route().is_some() {
             // The route leads to another device, which shows nothing about the LID.
-            self.way_failed(index, now);
+            self.way_failed(index, true, now);
         } else {
             self.found_other(index, info.port_guid, now);
         }
@@ -249,6 +252,7 @@ impl Engine {
         };
         device.links.start(now, next_links);
         self.forwarding.verified(index);
+        self.ask_doubted(index);
         if !self.report_lid(index) && other_before.is_some() {
             self.events.push_back(Event::RightDevice(index as usize));
         }
@@ -298,19 +302,30 @@ impl Engine {
 
     /// Handles a NodeInfo query that was refused or not answered.
     pub(super) fn identity_failed(&mut self, index: u32, now: Instant) {
-        if self.devices[index as usize].identity.fail() == NodeInfoFailure::NotVerifiable {
-            self.way_failed(index, now);
+        let device = &mut self.devices[index as usize];
+        let is_final = device.identity.fail() == NodeInfoFailure::NotVerifiable;
+        if is_final || device.way.route().is_some() {
+            self.way_failed(index, is_final, now);
         }
     }
 
     /// Handles the failure of the way of SMPs to a device: tries the next one, or ends the
     /// verification.
-    fn way_failed(&mut self, index: u32, now: Instant) {
-        if self.try_next_way(index) {
+    fn way_failed(&mut self, index: u32, is_third: bool, now: Instant) {
+        if self.try_next_way(index, is_third) {
             return;
         }
         let next = self.next_verification(index, now);
-        self.devices[index as usize].identity.give_up(next);
+        let device = &mut self.devices[index as usize];
+        let is_first = device.way.is_lost_anew();
+        device.identity.give_up(if is_first {
+            next.min(now + WRONG_DEVICE_INTERVAL)
+        } else {
+            next
+        });
+        if is_first {
+            self.peers.start_soon();
+        }
         if self.report_lid(index) {
             return;
         }
@@ -325,7 +340,8 @@ impl Engine {
         // A device that answers other requests but not NodeInfo requires an M_Key.
         let answers_others =
             device.reachability.has_answered() && device.groups.capabilities != Learned::Unknown;
-        if answers_others && device.keys.first(Key::M) {
+        let by_route = device.way.route().is_some() && device.way.is_proven();
+        if answers_others && !by_route && device.keys.first(Key::M) {
             self.events.push_back(Event::KeyDemanded {
                 device: index as usize,
                 key: Key::M,
@@ -354,9 +370,25 @@ impl Engine {
         }
     }
 
-    pub(super) fn take_link(&mut self, port: u32, answer: Result<&Data, MadStatus>, now: Instant) {
+    pub(super) fn take_link(
+        &mut self,
+        (port, sent): (u32, Instant),
+        answer: Result<&Data, MadStatus>,
+        now: Instant,
+    ) {
         let Ok(data) = answer else { return };
         let link = PortInfo::parse(data);
+        let PortState {
+            device,
+            link: before,
+            ..
+        } = self.ports[port as usize];
+        if before.is_some_and(|before| before != link) && !self.is_believed(device, sent, now) {
+            self.devices[device as usize].way.doubted_link = Some(port);
+            return;
+        }
+        let doubted = &mut self.devices[device as usize].way.doubted_link;
+        *doubted = doubted.filter(|doubted| *doubted != port);
         let of = &mut self.ports[port as usize];
         of.table_state.settle();
         of.state_read_at = Some(now);
@@ -371,6 +403,21 @@ impl Engine {
                 self.forwarding.expect_change();
             }
         }
+    }
+
+    /// Reads again what was seen on a route before the device was verified on it.
+    fn ask_doubted(&mut self, index: u32) {
+        self.ask_doubted_peers(index);
+        let Some(port) = self.devices[index as usize].way.doubted_link else {
+            return;
+        };
+        // More reads follow in the next slot.
+        if self.ports[port as usize].slot.link_reads >= MAX_SENT {
+            return;
+        }
+        let link = self.link_query(port);
+        let device = &mut self.devices[index as usize];
+        device.progress.repeat.get_or_insert(link);
     }
 
     pub(super) fn take_fec(&mut self, port: u32, answer: Result<&Data, MadStatus>) {

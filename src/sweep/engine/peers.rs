@@ -61,6 +61,15 @@ struct PeerState {
     other: Option<Peer>,
     /// Number of consecutive rounds without a reply.
     failed: u32,
+    /// Whether another peer has answered, and is requested again after NodeInfo of the switch.
+    is_doubted: bool,
+}
+
+impl Peers {
+    /// Starts the next round in the next slot: its peers show to where a cable was moved.
+    pub(super) fn start_soon(&mut self) {
+        self.next_round = None;
+    }
 }
 
 #[cfg(test)]
@@ -178,6 +187,7 @@ impl Engine {
         transaction: &Transaction,
         port: u32,
         answer: Result<&Data, MadStatus>,
+        now: Instant,
     ) {
         self.peers.in_flight = self.peers.in_flight.saturating_sub(1);
         let Some(state) = self.peers.ports.get_mut(port as usize) else {
@@ -191,11 +201,30 @@ impl Engine {
         let found = (info.port_guid, info.local_port);
         let other = Some(found).filter(|found| Some(*found) != state.planned);
         state.failed = 0;
-        if std::mem::replace(&mut state.other, other) != other {
-            self.events.push_back(Event::Peer {
-                port: port as usize,
-                found,
-            });
+        if state.other == other {
+            return;
+        }
+        state.is_doubted = true;
+        if !self.is_believed(transaction.device, transaction.sent, now) {
+            return;
+        }
+        let state = &mut self.peers.ports[port as usize];
+        (state.other, state.is_doubted) = (other, false);
+        self.events.push_back(Event::Peer {
+            port: port as usize,
+            found,
+        });
+        self.follow_cable(port, found);
+    }
+
+    /// Requests the peers of a verified switch again that were seen before it was verified.
+    pub(super) fn ask_doubted_peers(&mut self, index: u32) {
+        for port in self.devices[index as usize].ports.clone() {
+            if let Some(state) = self.peers.ports.get_mut(port as usize)
+                && std::mem::take(&mut state.is_doubted)
+            {
+                self.peers.due.push_front(port);
+            }
         }
     }
 

@@ -55,7 +55,7 @@ impl Engine {
         self.inflight.answer(tid);
         if let Purpose::Peer { port } = transaction.purpose {
             self.stats.mads_late += u64::from(transaction.expired);
-            self.take_peer(&transaction, port, answer.map(|()| pma::data(mad)));
+            self.take_peer(&transaction, port, answer.map(|()| pma::data(mad)), now);
         } else if transaction.purpose == Purpose::Physical {
             self.take_physical_reply(&transaction, answer, mad, now);
         } else if let Purpose::Forwarding { switch } = transaction.purpose {
@@ -99,8 +99,11 @@ impl Engine {
         self.stats.ended = self.stats.ended.max(now);
         let device = &mut self.devices[index as usize];
         let may_go_on = device.flight.answer(transaction.expired);
-        if transaction.generation != device.generation {
-            // The request went to an earlier LID, or its replies are no longer used.
+        let is_by_route = matches!(transaction.query, Query::Directed(_));
+        if transaction.generation != device.generation
+            || is_by_route && !device.way.has_sent(&transaction.query)
+        {
+            // The request went to an earlier LID or route, or its replies are no longer used.
             if may_go_on {
                 self.ready.push_front(index);
             }
@@ -135,7 +138,7 @@ impl Engine {
             Purpose::Identity => self.take_identity(index, data, now),
             Purpose::Lid => self.take_lid(index, data, now),
             Purpose::SwitchMask => self.take_switch_mask(index, data),
-            Purpose::Link { port } => self.take_link(port, data, now),
+            Purpose::Link { port } => self.take_link((port, transaction.sent), data, now),
             Purpose::StateTable { block } => self.take_state_table(index, block, data, now),
             Purpose::Fec { port } => self.take_fec(port, data),
             Purpose::Peer { .. }

@@ -7,28 +7,39 @@
 //!   itself reports its LID: NodeInfo shows that the route leads to the planned device, and then
 //!   PortInfo has its LID. With both, the device is verified. If the LID is another one, the device
 //!   has moved there.
-//! - After three NodeInfo requests without a reply, or a reply of another device on a route, the
-//!   next way is tried: another route if the agent of the device answers, and with
+//! - After three NodeInfo requests without a reply, or on a route after one or a reply of another
+//!   device, the next way is tried: another route if the agent of the device answers, and with
 //!   [`SmpWay::Auto`] also the LID as long as the device has answered no SMP. Only if all ways
-//!   failed, the identity cannot be verified, and then each round of identity checks tries one of
-//!   them.
-//! - The way that was answered is kept until it fails.
+//!   failed, the identity cannot be verified, and then each round of identity checks tries some of
+//!   them; if a route was answered before, the first one follows in 10 s, and a round of peers at
+//!   once.
+//! - The way that was answered is kept until it fails. If another request is lost on a route, NodeInfo
+//!   shows whether the route has failed.
+//! - A cable that was cut or moved makes a route lead to another device. So a new state or a new
+//!   peer is used only if NodeInfo was answered on the route after the first sight of it.
+//! - Routes follow the cables that the verification of peers has found.
 //! - Without a known route, a device that is to be reached by a route gets no SMPs.
 
-use ibnet_record::types::Lid;
+use std::time::Duration;
 
-use super::Engine;
+use ibnet_record::types::{Lid, PortNum};
+
 use super::config::SmpWay;
+use super::state::PortState;
 use super::transmit::smp_query;
+use super::{Engine, Event};
 use crate::mad::directed::{self, Route};
 use crate::mad::exchange::Local;
 use crate::mad::header::MadStatus;
 use crate::mad::pma::Data;
 use crate::mad::query::Query;
 use crate::mad::smp::{self, NodeInfo};
-use crate::sweep::inflight::Purpose;
-use crate::sweep::routes::Routes;
+use crate::sweep::inflight::{Purpose, Transaction};
+use crate::sweep::routes::{End, Routes};
 use crate::time::Instant;
+
+/// Time for which NodeInfo shows that a route leads to the planned device.
+const DOUBTLESS: Duration = Duration::from_secs(1);
 
 /// The way of SMPs to one device.
 #[derive(Clone, Debug, Default)]
@@ -36,12 +47,17 @@ pub(super) struct Way {
     is_by_route: bool,
     /// The route, if one is known, and its number in [`Routes::to`].
     route: Option<(u8, Route)>,
-    /// Whether the device has ever answered an SMP.
-    is_proven: bool,
-    /// The way of the last answer, or the first way: whether it was by a route, and which.
-    home: (bool, u8),
-    /// Whether all ways have failed since the last answer.
-    is_given_up: bool,
+    /// Time of the last NodeInfo of the device. `None` if it has never answered an SMP.
+    proven: Option<Instant>,
+    /// Number of ways that have failed since then.
+    failed: u8,
+    /// Number of rounds of identity checks in which all ways have failed, 2 at most.
+    lost_rounds: u8,
+    /// Whether NodeInfo is requested again in this slot, after the counters.
+    pub(super) asks: bool,
+    /// Time of the first sight of something that must be proven, and the port to read again.
+    doubt: Option<Instant>,
+    pub(super) doubted_link: Option<u32>,
     /// NodeInfo that was answered on the route, until PortInfo has the LID.
     info: Option<NodeInfo>,
 }
@@ -51,18 +67,23 @@ impl Way {
         Self {
             is_by_route,
             route,
-            home: (is_by_route, 0),
             ..Self::default()
         }
     }
 
-    fn place(&self) -> (bool, u8) {
-        (self.is_by_route, self.route.map_or(0, |(number, _)| number))
+    /// Notes that the device has answered.
+    fn prove(&mut self, now: Instant) {
+        (self.proven, self.failed, self.lost_rounds) = (Some(now), 0, 0);
     }
 
-    /// Notes that the device has answered.
-    fn prove(&mut self) {
-        (self.is_proven, self.home, self.is_given_up) = (true, self.place(), false);
+    /// Returns whether all routes have failed for the first time since the last answer.
+    pub(super) fn is_lost_anew(&self) -> bool {
+        self.lost_rounds == 1 && self.is_by_route && self.is_proven()
+    }
+
+    /// Returns whether a way has ever been answered.
+    pub(super) fn is_proven(&self) -> bool {
+        self.proven.is_some()
     }
 
     /// Returns the route, or `None` if SMPs go by LID or no route is known.
@@ -117,8 +138,8 @@ impl Engine {
         let mut ways = SmpWays::default();
         for way in self.devices.iter().map(|device| &device.way) {
             ways.unknown += usize::from(!way.is_known());
-            ways.by_lid += usize::from(way.is_proven && !way.is_by_route);
-            ways.by_route += usize::from(way.is_proven && way.is_by_route);
+            ways.by_lid += usize::from(way.is_proven() && !way.is_by_route);
+            ways.by_route += usize::from(way.is_proven() && way.is_by_route);
         }
         ways
     }
@@ -168,14 +189,14 @@ impl Engine {
     }
 
     /// Selects the next way to a device after the failure of the current one. Returns false if all
-    /// ways have failed.
+    /// ways have failed, each route at least once and the only route three times.
     fn select_next_way(&mut self, index: u32) -> bool {
         let device = &mut self.devices[index as usize];
         let (way, mode) = (&mut device.way, self.config.smp);
         let (Some(routes), Some((number, _))) = (&mut self.routes, way.route) else {
             return false;
         };
-        if !way.is_by_route && (mode == SmpWay::Lid || way.is_proven) {
+        if !way.is_by_route && (mode == SmpWay::Lid || way.is_proven()) {
             return false;
         }
         // A device that answers nothing shows nothing about the route.
@@ -186,30 +207,114 @@ impl Engine {
             0
         };
         way.route = routes.to(device.identity.expected, next);
-        let is_first = way.place().1 == 0;
-        way.is_by_route = !(way.is_by_route && is_first && mode == SmpWay::Auto && !way.is_proven);
+        let is_first = way.route.is_none_or(|(number, _)| number == 0);
+        let tries_lid = mode == SmpWay::Auto && !way.is_proven();
+        way.is_by_route = !(way.is_by_route && is_first && tries_lid);
         way.info = None;
-        way.place() != way.home
+        way.failed = way.failed.saturating_add(1);
+        let hops = way.route.map_or(0, |(_, route)| route.ports().len());
+        usize::from(way.failed) < 3.max(hops + usize::from(tries_lid))
     }
 
     /// Handles the failure of the current way to a device: selects the next one and verifies the
-    /// device on it. Returns false if all ways have failed; the next one is then tried in the next
-    /// round.
-    pub(super) fn try_next_way(&mut self, index: u32) -> bool {
+    /// device on it. Returns false if all ways have failed. Later rounds then end after three requests
+    /// (`is_third`).
+    pub(super) fn try_next_way(&mut self, index: u32, is_third: bool) -> bool {
         let has_next = self.select_next_way(index);
         let device = &mut self.devices[index as usize];
-        device.way.is_given_up |= !has_next;
-        if !device.way.is_given_up {
-            device.identity.query();
+        let way = &mut device.way;
+        if !has_next || is_third && way.lost_rounds > 0 {
+            way.failed = 0;
+            let is_lost = way.is_lost_anew();
+            way.lost_rounds = 2.min(way.lost_rounds + 1);
+            if is_lost {
+                self.events.push_back(Event::NoRoute(index as usize));
+            }
+            return false;
         }
-        !device.way.is_given_up
+        device.state_table.read_again();
+        self.verify_way(index);
+        true
+    }
+
+    /// Requests NodeInfo in this slot, to verify the way to a device.
+    pub(super) fn verify_way(&mut self, index: u32) {
+        let device = &mut self.devices[index as usize];
+        device.identity.query();
+        // A silent device is asked in the next slot.
+        if device.reachability.has_answered() && device.way.lost_rounds == 0 {
+            device.way.asks = true;
+            self.ready.push_back(index);
+        }
+    }
+
+    /// Verifies the route on which a request was lost.
+    pub(super) fn suspect_route(&mut self, transaction: &Transaction) {
+        let device = &self.devices[transaction.device as usize];
+        if device.way.route().is_some()
+            && device.way.has_sent(&transaction.query)
+            && !device.identity.is_querying()
+        {
+            self.verify_way(transaction.device);
+        }
+    }
+
+    /// Returns whether a new state or peer, from the reply to a request that was sent at `sent`, is
+    /// that of the planned device. If a route has led to it, NodeInfo must show this first.
+    pub(super) fn is_believed(&mut self, index: u32, sent: Instant, now: Instant) -> bool {
+        let device = &mut self.devices[index as usize];
+        let way = &mut device.way;
+        if way.route().is_none() {
+            return true;
+        }
+        let is_proven = way.doubt < way.proven;
+        let is_new = |proven| sent >= proven && now < proven + DOUBTLESS;
+        if is_proven && way.doubt.is_some() && way.proven.is_some_and(is_new) {
+            return true;
+        }
+        if is_proven {
+            way.doubt = Some(now);
+        }
+        device.identity.query();
+        let identity = (smp_query(smp::NODE_INFO, PortNum(0)), Purpose::Identity);
+        if device.progress.repeat.get_or_insert(identity) == &identity {
+            self.ready.push_back(index);
+        }
+        false
+    }
+
+    /// Follows a cable that was found at a port. Devices that could not be verified are verified on
+    /// the routes that lead over it now.
+    pub(super) fn follow_cable(&mut self, port: u32, found: End) {
+        let PortState { device, num, .. } = self.ports[port as usize];
+        let guid = self.devices[device as usize].identity.expected;
+        let Some(routes) = &mut self.routes else {
+            return;
+        };
+        if !routes.connect((guid, num), found) {
+            return;
+        }
+        for index in 0..self.devices.len() as u32 {
+            let (device, routes) = (&mut self.devices[index as usize], &mut self.routes);
+            let is_lost = !device.identity.is_verified() || device.identity.is_querying();
+            if device.way.is_by_route && is_lost {
+                let route = routes
+                    .as_mut()
+                    .and_then(|routes| routes.to(device.identity.expected, 0));
+                (device.way.route, device.way.info) = (route, None);
+                (device.way.failed, device.way.lost_rounds) = (0, 0);
+                if route.is_some() {
+                    self.verify_way(index);
+                }
+            }
+        }
     }
 
     /// Notes that a device has answered NodeInfo as the planned one. Returns whether it is verified
     /// by that. If it was asked by a route, its LID is requested next.
-    pub(super) fn is_verified_by(&mut self, index: u32, info: NodeInfo) -> bool {
+    pub(super) fn is_verified_by(&mut self, index: u32, info: NodeInfo, now: Instant) -> bool {
         let device = &mut self.devices[index as usize];
-        device.way.prove();
+        device.way.prove(now);
         if device.way.route().is_none() {
             return true;
         }

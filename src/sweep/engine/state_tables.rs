@@ -29,7 +29,7 @@ const EVERY: Duration = Duration::from_millis(990);
 
 /// Max number of requests for a block or for a PortInfo in a slot. All but the first follow a lost
 /// one.
-const MAX_SENT: u8 = 3;
+pub(super) const MAX_SENT: u8 = 3;
 
 /// Number of consecutive lost requests after which the table is read only in the round of the
 /// identity checks, or a change of a port is not confirmed.
@@ -74,6 +74,11 @@ impl StateTable {
         }
     }
 
+    /// Reads the table in the next slot.
+    pub(super) fn read_again(&mut self) {
+        self.due = Instant::ZERO;
+    }
+
     /// Counts a lost request. After too many, waits until `next`.
     pub(super) fn fail(&mut self, next: Instant) {
         self.lost += 1;
@@ -104,12 +109,14 @@ impl TableState {
         (self.settled, self.lost) = (self.now, 0);
     }
 
-    /// Counts a lost request for PortInfo.
-    pub(super) fn fail(&mut self) {
+    /// Counts a lost request for PortInfo. Returns whether the change is given up.
+    pub(super) fn fail(&mut self) -> bool {
         self.lost += 1;
-        if self.lost >= MAX_LOST {
+        let is_over = self.lost >= MAX_LOST;
+        if is_over {
             self.settle();
         }
+        is_over
     }
 }
 

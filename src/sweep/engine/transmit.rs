@@ -61,6 +61,10 @@ impl Engine {
         if in_slot && let Some(counters) = self.next_counters(index, now) {
             return Some(counters);
         }
+        let way = &mut self.devices[index as usize].way;
+        if std::mem::take(&mut way.asks) && self.has_smps(index) {
+            return Some((smp_query(smp::NODE_INFO, PortNum(0)), Purpose::Identity));
+        }
         self.next_check(index, u32::MAX)
     }
 
@@ -202,7 +206,7 @@ impl Engine {
         let device = &self.devices[index as usize];
         let (step, links) = (device.progress.step, LINKS + 2 * device.ports.len() as u32);
         if let Some((_, purpose)) = device.progress.repeat {
-            return purpose == Purpose::Lid;
+            return !matches!(purpose, Purpose::Counters { .. } | Purpose::Clear { .. });
         }
         if device.has_state_requests() {
             return true;
@@ -210,9 +214,10 @@ impl Engine {
         let is_checking = device.progress.passes > 0 && self.has_smps(index);
         let counters_first =
             matches!(self.phase, Phase::Slot { .. }) && device.current_port().is_some();
-        is_checking
-            && (device.identity.is_querying() && step <= IDENTITY
-                || device.links.reading && step < links && !counters_first)
+        device.way.asks && !counters_first
+            || is_checking
+                && (device.identity.is_querying() && step <= IDENTITY
+                    || device.links.reading && step < links && !counters_first)
     }
 
     /// Returns the next due check of a device whose step is before `end_step`.

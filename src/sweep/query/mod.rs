@@ -31,7 +31,7 @@ mod physical;
 mod port_info;
 mod print;
 
-pub use physical::{PhysicalResult, physical};
+pub use physical::{PhysicalResult, physical, planes};
 pub use port_info::port_info;
 
 /// Port and counter groups to query.

@@ -78,6 +78,37 @@ pub fn physical<C: Client>(
     Ok(Ok(result))
 }
 
+/// Returns the number of planes of a port. `None` if the device does not give it.
+///
+/// # Errors
+/// Returns an error if the transport was lost.
+pub fn planes<C: Client>(port: PortNum, client: &mut C) -> Result<Option<u64>, C::Error> {
+    let read = read(port, Page::Planes, client, &mut [0; MAD_LEN])?;
+    let image = read.ok().map(|(_, image)| image);
+    let values = physical_record::values(image.iter().map(|image| (Page::Planes, image)));
+    Ok(values.integer("planes"))
+}
+
+/// Reads all blocks of a page. Returns the time of the last one.
+fn read<C: Client>(
+    port: PortNum,
+    page: Page,
+    client: &mut C,
+    mad: &mut Mad,
+) -> Result<Result<(Instant, Image), NoAnswer>, C::Error> {
+    let (mut image, mut last) = (Image::default(), Instant::ZERO);
+    for block in 0..register::blocks(page) {
+        let index = Index::of_port(port);
+        let query = vendor::Query::Register(register::Query { page, index, block });
+        match client.request_mad(&Query::Vendor(query), mad)?.answer {
+            Ok((at, _)) => last = at,
+            Err(reason) => return Ok(Err(reason)),
+        }
+        image.take(block, mad);
+    }
+    Ok(Ok((last, image)))
+}
+
 impl PhysicalResult {
     /// Reads all blocks of a page.
     fn read<C: Client>(
@@ -87,22 +118,13 @@ impl PhysicalResult {
         client: &mut C,
         mad: &mut Mad,
     ) -> Result<(), C::Error> {
-        let mut image = Image::default();
-        for block in 0..register::blocks(page) {
-            let index = Index::of_port(self.port);
-            let query = vendor::Query::Register(register::Query { page, index, block });
-            match client.request_mad(&Query::Vendor(query), mad)?.answer {
-                Ok((at, _)) => {
-                    image.take(block, mad);
-                    self.at = at;
-                }
-                Err(reason) => {
-                    self.missing.push((page, reason));
-                    return Ok(());
-                }
+        match read(self.port, page, client, mad)? {
+            Ok((at, image)) => {
+                self.images.push((kind, page, image));
+                self.at = at;
             }
+            Err(reason) => self.missing.push((page, reason)),
         }
-        self.images.push((kind, page, image));
         Ok(())
     }
 

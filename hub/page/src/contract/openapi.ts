@@ -165,6 +165,7 @@ export interface Schemas {
   PathLink: PathLink;
   Physical: Physical;
   PhysicalPage: PhysicalPage;
+  Plane: Plane;
   Port: Port;
   PortName: PortName;
   PortRates: PortRates;
@@ -870,6 +871,10 @@ export interface Physical {
    */
   ratios_seconds: number;
   /**
+   * Planes of the port (XDR); empty if it has none
+   */
+  planes: Plane[];
+  /**
    * Series of bit errors, oldest first; old points are longer, and cleared counters leave a gap
    */
   errors: {
@@ -912,6 +917,10 @@ export interface PhysicalPage {
    * Page of a register, as in docs/inside/registers.md
    */
   page: string;
+  /**
+   * Number of the plane; null if the page is not about one
+   */
+  plane: number | null;
   sampler: string;
   /**
    * Time of the reading
@@ -929,6 +938,30 @@ export interface PhysicalPage {
   units: {
     [k: string]: string;
   };
+}
+export interface Plane {
+  /**
+   * Number of the plane, from 1
+   */
+  plane: number;
+  /**
+   * Time of the last reading
+   */
+  ts: number;
+  /**
+   * State that the device reports: 3 and 5 are up; null if not read
+   */
+  state: number | null;
+  is_up: boolean | null;
+  /**
+   * Mean between the last two readings; null before the second one
+   */
+  xmit_gbps: number | null;
+  rcv_gbps: number | null;
+  /**
+   * What is wrong with the plane; null if nothing is
+   */
+  finding: string | null;
 }
 /**
  * Made from the table of the fields of ports by `make generate`

@@ -48,6 +48,7 @@ export type {
   PathLink,
   Physical as PhysicalDetail,
   PhysicalPage,
+  Plane,
   Port as PortDetail,
   PortName,
   Receiver,

@@ -1,11 +1,11 @@
 //! The physical layer of a port: bit errors, error correction, lanes, module, and its switch.
 
-import type { ErrorRatio, PhysicalDetail, PhysicalPage } from "../contract/types";
+import type { ErrorRatio, PhysicalDetail, PhysicalPage, Plane } from "../contract/types";
 import { zoom } from "../draw/theme";
 import type { App } from "../model/app";
 import { Poll } from "../model/poll";
 import { ratioText, significantRatio } from "../model/ratio";
-import { count, dateTime, duration, grouped, significant } from "../model/units";
+import { count, dateTime, duration, grouped, scaled, significant } from "../model/units";
 import { Chart, type Curve } from "../parts/chart";
 import { h, setText } from "../parts/dom";
 import { type Column, Table } from "../parts/table";
@@ -130,6 +130,60 @@ const LANE_COLUMNS: Column<Lane>[] = [
   ),
 ];
 
+function planeColumn(id: "xmit_gbps" | "rcv_gbps", title: string, hint: string): Column<Plane> {
+  return {
+    id,
+    line: 2,
+    title,
+    hint,
+    end: true,
+    width: "minmax(78px, 0.6fr)",
+    value: (plane) => plane[id],
+    text: (plane) => {
+      const gbps = plane[id];
+      return gbps === null ? "–" : scaled(gbps * 1e9, "bit/s");
+    },
+  };
+}
+
+const PLANE_COLUMNS: Column<Plane>[] = [
+  {
+    id: "plane",
+    line: 1,
+    title: "Plane",
+    width: "52px",
+    value: ({ plane }) => plane,
+    text: ({ plane }) => String(plane),
+  },
+  {
+    id: "state",
+    line: 1,
+    title: "State",
+    hint: "As the device reports it: 3 and 5 are up. Not seen on hardware",
+    width: "minmax(84px, 0.6fr)",
+    value: ({ state }) => state,
+    draw: (cell, { state, is_up }) => {
+      const word = is_up ? "up" : "down";
+      setText(cell, state === null ? "not read" : `${word} (${state})`);
+      cell.classList.toggle("alert-text", is_up === false);
+    },
+  },
+  planeColumn("xmit_gbps", "Sent", "Mean between the last two readings"),
+  planeColumn("rcv_gbps", "Received", "Mean between the last two readings"),
+  {
+    id: "finding",
+    line: 3,
+    title: "Finding",
+    hint: "Down while another plane is up; or at least 10 % less than the others over 60 s, above 5 % use",
+    width: "minmax(150px, 2fr)",
+    value: ({ finding }) => finding,
+    draw: (cell, { finding }) => {
+      setText(cell, finding ?? "–");
+      cell.classList.toggle("alert-text", finding !== null);
+    },
+  },
+];
+
 /** Formats light power in decibels over a milliwatt. */
 function power(microwatts: number): string {
   if (microwatts === 0) return "none";
@@ -150,6 +204,7 @@ export class PhysicalSection {
   readonly verdict = h("p", { class: "physical-verdict", role: "status" });
   private readonly ratios: Table<ErrorRatio>;
   private readonly lanes: Table<Lane>;
+  private readonly planes: Table<Plane>;
   private readonly charts: { ratio: Chart; temperature: Chart };
   private readonly chartBox: HTMLElement;
   private readonly cards = h("div", { class: "physical-cards" });
@@ -183,6 +238,15 @@ export class PhysicalSection {
       descending: false,
       empty: "No value of a lane was read.",
     });
+    this.planes = new Table({
+      label: "Planes",
+      columns: [...PLANE_COLUMNS],
+      key: ({ plane }) => String(plane),
+      sort: "plane",
+      descending: false,
+      empty: "The port has no planes.",
+    });
+    this.planes.element.classList.add("physical-planes");
     const chart = (title: string, unit: string, scale: "log" | "near") =>
       new Chart({ title, unit, scale, height: 170 * zoom(), select });
     this.charts = {
@@ -200,7 +264,13 @@ export class PhysicalSection {
     this.note = note;
     body.append(
       this.missing,
-      h("div", { class: "physical-tables" }, this.ratios.element, this.lanes.element),
+      h(
+        "div",
+        { class: "physical-tables" },
+        this.ratios.element,
+        this.lanes.element,
+        this.planes.element,
+      ),
       this.chartBox,
       this.cards,
       this.all,
@@ -211,7 +281,7 @@ export class PhysicalSection {
     this.poll.refresh();
     const { answer, error } = this.poll;
     if (answer === null) {
-      this.show([]);
+      this.show([], []);
       setText(this.missing, error || "Waiting for the hub…");
       return;
     }
@@ -226,13 +296,15 @@ export class PhysicalSection {
     this.poll.close();
     this.ratios.close();
     this.lanes.close();
+    this.planes.close();
     for (const chart of Object.values(this.charts)) chart.close();
   }
 
   /** Shows only what was read. */
-  private show(pages: PhysicalPage[]): void {
+  private show(pages: PhysicalPage[], planes: Plane[]): void {
     const has = (...names: string[]) => pages.some(({ page }) => names.includes(page));
     this.ratios.element.hidden = !has("ber");
+    this.planes.element.hidden = planes.length === 0;
     this.lanes.element.hidden = !has("ber", "module");
     this.charts.ratio.element.hidden = !has("ber");
     this.charts.temperature.element.hidden = !has("module");
@@ -242,19 +314,21 @@ export class PhysicalSection {
 
   private draw(answer: PhysicalDetail): void {
     const pages: Pages = new Map(answer.pages.map((page) => [page.page, page]));
-    this.show(answer.pages);
+    this.show(answer.pages, answer.planes);
     setText(this.missing, answer.pages.length === 0 ? physicalReason(answer) : "");
     const newest = Math.max(0, ...answer.pages.map(({ ts }) => ts));
     const over =
       answer.ratios_seconds === 0
         ? "; a ratio needs two readings"
         : `; ratios of ${duration(answer.ratios_seconds)}`;
-    setText(this.note, newest === 0 ? "" : `last reading ${age(newest)}${over}`);
+    const seen = answer.planes.length === 0 ? "" : "; planes were not seen on hardware";
+    setText(this.note, newest === 0 ? "" : `last reading ${age(newest)}${over}${seen}`);
     const { health } = answer;
     setText(this.verdict, health === null ? "" : verdictSentence(health));
     this.verdict.classList.toggle("alert-text", health !== null && isFault(health));
     this.ratios.setRows(answer.ratios);
     this.lanes.setRows(lanesOf(pages));
+    this.planes.setRows(answer.planes);
     this.cards.replaceChildren(
       ...[
         card(
@@ -531,7 +605,8 @@ function since(pages: Pages, uptime: number): string {
 }
 
 /** Lists all values of a page with their units. */
-function pageList({ page, sampler, ts, values, units }: PhysicalPage): HTMLElement {
+function pageList({ page, plane, sampler, ts, values, units }: PhysicalPage): HTMLElement {
+  const title = plane === null ? page : `${page}, plane ${plane}`;
   const facts = Object.entries(values).map(([name, value]): [string, string] => {
     const unit = units[name];
     const shown = Array.isArray(value) ? value.map(grouped).join(", ") : String(value);
@@ -539,8 +614,8 @@ function pageList({ page, sampler, ts, values, units }: PhysicalPage): HTMLEleme
   });
   return h(
     "section",
-    { "aria-label": `Page ${page}` },
-    h("h3", {}, page, h("span", { class: "panel-note" }, ` read ${age(ts)} by ${sampler}`)),
+    { "aria-label": `Page ${title}` },
+    h("h3", {}, title, h("span", { class: "panel-note" }, ` read ${age(ts)} by ${sampler}`)),
     factList(facts),
   );
 }

@@ -1,12 +1,12 @@
 //! The conditions that a hub finds in its records.
 
 use ibnet_analysis::trees::Limits;
-use ibnet_record::types::NodeKind;
+use ibnet_record::types::{NodeKind, PortNum};
 use serde_json::{Value, json};
 
 use super::*;
 use crate::events::Filter;
-use crate::query::{congestion, evaluated, health};
+use crate::query::{congestion, evaluated, health, physical};
 
 /// A fabric in virtual time: two switches with a link, and a host at each switch. One sampler reads
 /// all ports once a second.
@@ -333,6 +333,75 @@ fn link_to_repair_is_found_once_enough_was_seen() {
     assert_eq!(of_link, [id]);
     let list = serde_json::to_value(health::find(&fabric.hub, 0)).expect("JSON");
     assert_eq!(list["counts"]["replace"], 1);
+}
+
+/// Adds a reading of four planes of a port. `states` and `bytes` are theirs.
+fn add_planes(fabric: &mut Fabric, states: [u64; 4], bytes: [u64; 4]) {
+    fabric.run(1, healthy, json!({}));
+    let second = fabric.second - 1;
+    for (plane, (state, bytes)) in (1..).zip(states.into_iter().zip(bytes)) {
+        let record = json!({"type": "planes", "ts": second * SECOND + plane, "slot": second, "sampler": "s",
+            "port": 1, "guid": Guid(2).to_string(), "lid": 2, "node": "", "dt_ns": null, "planes": 4,
+            "plane": plane, "phy_mngr_fsm_state": state, "port_xmit_data_bytes": bytes,
+            "port_rcv_data_bytes": 0});
+        state::add(&fabric.hub, fabric.second, &record.to_string());
+    }
+}
+
+#[test]
+fn plane_that_is_down_or_carries_less_is_found_and_shown() {
+    let mut fabric = Fabric::new(|_| ());
+    let id = "InfinibandPlaneFault/0x0000000000000002/1";
+    add_planes(&mut fabric, [3, 2, 3, 3], [0; 4]);
+    assert_eq!(fabric.run(20, healthy, json!({})), [id]);
+    let shown = |fabric: &Fabric| {
+        let answer = physical::find(&fabric.hub, (Guid(2), PortNum(1)));
+        let answer = serde_json::to_value(answer.expect("readings")).expect("JSON");
+        let of_plane = |page: &Value| page["plane"] == 2;
+        assert!(
+            answer["pages"]
+                .as_array()
+                .is_some_and(|pages| pages.iter().any(of_plane))
+        );
+        answer["planes"].clone()
+    };
+    let rows = shown(&fabric);
+    assert_eq!(
+        (&rows[1]["is_up"], &rows[0]["is_up"]),
+        (&json!(false), &json!(true))
+    );
+    assert_eq!(rows[1]["finding"], "plane 2 is down (state 2)");
+    assert_eq!(
+        (&rows[0]["finding"], &rows[0]["xmit_gbps"]),
+        (&json!(null), &json!(null))
+    );
+    // The link of the fabric has 100 Gb/s at most: three planes carry 20 Gb/s each, and one half.
+    let bytes = [
+        150_000_000_000_u64,
+        150_000_000_000,
+        75_000_000_000,
+        150_000_000_000,
+    ];
+    fabric.run(39, healthy, json!({}));
+    add_planes(&mut fabric, [3; 4], bytes);
+    assert_eq!(fabric.run(20, healthy, json!({})), [id]);
+    let rows = shown(&fabric);
+    assert_eq!(
+        rows[2]["finding"],
+        "plane 3 carries 50 % less than the others"
+    );
+    assert_eq!(
+        (&rows[0]["xmit_gbps"], &rows[2]["xmit_gbps"]),
+        (&json!(20.0), &json!(10.0))
+    );
+    assert_eq!(rows[1]["finding"], json!(null));
+    fabric.run(40, healthy, json!({}));
+    add_planes(
+        &mut fabric,
+        [3; 4],
+        bytes.map(|bytes| bytes + 150_000_000_000),
+    );
+    assert_eq!(fabric.run(20, healthy, json!({})), nothing());
 }
 
 #[test]

@@ -37,7 +37,7 @@ fn add_at(
     let Ok(Any::Physical(record)) = Any::parse(line.as_bytes(), kind) else {
         panic!("a record of the physical layer")
     };
-    store.add(&record, &source(now))
+    store.add(&record, &source(now), Some(800.0))
 }
 
 fn add(store: &mut Physical, minute: u64, values: &Json) -> bool {
@@ -226,8 +226,8 @@ fn records_of_a_wrong_clock_are_ignored() {
         is_apart: true,
         ..source(1)
     };
-    assert!(store.add(&record, &wrong) && store.get(KEY).is_none());
-    assert!(store.add(&record, &source(1)) && store.get(KEY).is_some());
+    assert!(store.add(&record, &wrong, None) && store.get(KEY).is_none());
+    assert!(store.add(&record, &source(1), None) && store.get(KEY).is_some());
 }
 
 /// Returns the size of all subjects, counted anew.

@@ -1,5 +1,7 @@
 //! Queries each device of a share once, and groups the faults by kind.
 
+use std::collections::BTreeMap;
+
 use ibnet::assignments::AssignedDevice;
 use ibnet::cli::Progress;
 use ibnet::mad::header::MadStatus;
@@ -7,8 +9,9 @@ use ibnet::mad::pma::{self, CLASS_PORT_INFO};
 use ibnet::mad::query::Query;
 use ibnet::mad::smp::{self, NodeInfo};
 use ibnet::mad::transport::{Transport, TransportError};
+use ibnet::mad::vendor::NVIDIA;
 use ibnet::sweep::driver::DeviceClient;
-use ibnet::sweep::query::{Client, NoAnswer};
+use ibnet::sweep::query::{Client, NoAnswer, planes as planes_of};
 use ibnet_record::types::{Guid, Lid};
 
 use super::report::{Report, Verdict};
@@ -20,8 +23,8 @@ const MAX_NAMED: usize = 10;
 
 /// Result of the queries of a device.
 enum Found {
-    /// The expected device answers, and so does its performance management.
-    Good,
+    /// The expected device of this vendor answers, and so does its performance management.
+    Good(u32),
     /// Performance management answers, but the device does not answer NodeInfo.
     NoNodeInfo,
     /// The device reports another LID.
@@ -65,7 +68,7 @@ impl Found {
     /// fault.
     fn fault(&self) -> Option<(usize, String)> {
         match self {
-            Self::Good => None,
+            Self::Good(_) => None,
             Self::Moved(lid) => Some((0, format!("has LID {lid} now"))),
             Self::Other(guid, name) => Some((
                 0,
@@ -95,19 +98,31 @@ impl Report {
         &mut self,
         share: &Share,
         mut client: DeviceClient<T>,
-        verbose: bool,
+        (verbose, has_registers): (bool, bool),
     ) -> Result<(), Failure> {
         let devices = &share.block.devices;
         let bar = Progress::new(devices.len() as u64, "devices");
         let mut faults: [Vec<(&AssignedDevice, String)>; FAULTS.len()] = Default::default();
         let (mut good, mut ways) = (Vec::new(), [0; 2]);
+        // Number of devices and of their ports, by the number of planes of each port.
+        let mut planes: BTreeMap<u64, [usize; 2]> = BTreeMap::new();
         for device in devices {
-            match query(&mut client, device)
-                .map_err(Failure::TransportLost)?
-                .fault()
-            {
+            let found = query(&mut client, device).map_err(Failure::TransportLost)?;
+            match found.fault() {
                 Some((kind, description)) => faults[kind].push((device, description)),
-                None => good.push(device),
+                None => {
+                    good.push(device);
+                    if let Some(port) = device
+                        .ports
+                        .first()
+                        .filter(|_| has_registers && matches!(found, Found::Good(NVIDIA)))
+                        && let Some(number @ 2..) =
+                            planes_of(port.num, &mut client).map_err(Failure::TransportLost)?
+                    {
+                        let [devices, ports] = planes.entry(number).or_default();
+                        (*devices, *ports) = (*devices + 1, *ports + device.ports.len());
+                    }
+                }
             }
             ways[usize::from(client.route().is_some())] += 1;
             bar.advance();
@@ -116,6 +131,13 @@ impl Report {
         let [by_lid, by_route] = ways;
         let found = format!("{by_lid} devices are asked by LID, {by_route} by a directed route");
         self.line(Verdict::Ok, "SMPs", &found, None)?;
+        for (planes, [devices, ports]) in planes {
+            let found = format!(
+                "{ports} ports of {devices} devices have {planes} planes each, which count as one port; \
+                 assumed of all ports of a device by its first one; not seen on hardware"
+            );
+            self.line(Verdict::Ok, "planes", &found, None)?;
+        }
         let name = |device: &AssignedDevice| {
             format!("{} (LID {}, {})", device.name, device.lid, device.guid)
         };
@@ -222,7 +244,7 @@ fn query<T: Transport>(
         (Ok(info), Ok(_) | Err(NoAnswer::Refused(MadStatus::BUSY))) if info.ports < last => {
             Found::FewerPorts(info.ports)
         }
-        (Ok(_), Ok(_) | Err(NoAnswer::Refused(MadStatus::BUSY))) => Found::Good,
+        (Ok(info), Ok(_) | Err(NoAnswer::Refused(MadStatus::BUSY))) => Found::Good(info.vendor_id),
         (Ok(_), Err(reason)) => Found::NoAgent(reason),
         (Err(_), Ok(_)) => Found::NoNodeInfo,
         (Err(reason), Err(_)) => Found::Silent(reason),

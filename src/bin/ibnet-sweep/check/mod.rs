@@ -121,6 +121,7 @@ pub(super) fn run(args: &Args) -> Result<u8, Failure> {
     clear::report(&mut report, &config, &shares)?;
     physical::report(&mut report, &config, &shares)?;
     routes::report(&mut report, &config, &shares)?;
+    let has_registers = config.engine.physical.is_some();
     if let Some(fabric) = fabric {
         report.line(Verdict::Ok, "HCA", "simulated: none is needed", None)?;
         for share in &shares {
@@ -132,7 +133,7 @@ pub(super) fn run(args: &Args) -> Result<u8, Failure> {
             );
             let client =
                 client.with_routes(config.engine.smp, Routes::new(Arc::clone(share.cables())));
-            report.devices(share, client, args.verbose)?;
+            report.devices(share, client, (args.verbose, has_registers))?;
         }
         return report.end();
     }
@@ -159,7 +160,7 @@ pub(super) fn run(args: &Args) -> Result<u8, Failure> {
                     );
                     let client = client
                         .with_routes(config.engine.smp, Routes::new(Arc::clone(share.cables())));
-                    report.devices(share, client, args.verbose)?;
+                    report.devices(share, client, (args.verbose, has_registers))?;
                 }
                 (None, Some(share)) => {
                     let devices = share.block.devices.len();

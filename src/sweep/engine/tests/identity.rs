@@ -30,8 +30,8 @@ const TREE: synthetic::FatTree = synthetic::FatTree {
     radix: 8,
 };
 
-fn tree() -> Fabric {
-    ports_report::parse(TREE.blueprint().ports_report().as_bytes(), "tree")
+fn fabric_of(tree: &synthetic::FatTree) -> Fabric {
+    ports_report::parse(tree.blueprint().ports_report().as_bytes(), "tree")
         .expect("valid ports report")
         .fabric
 }
@@ -50,8 +50,17 @@ impl Sweep {
         options: Options,
         change: impl FnOnce(&mut SimFabric),
     ) -> Self {
-        let fabric = tree();
-        let mut sim = SimFabric::new(tree(), options);
+        Self::of(&TREE, config, options, change)
+    }
+
+    pub(super) fn of(
+        tree: &synthetic::FatTree,
+        config: Config,
+        options: Options,
+        change: impl FnOnce(&mut SimFabric),
+    ) -> Self {
+        let fabric = fabric_of(tree);
+        let mut sim = SimFabric::new(fabric.clone(), options);
         change(&mut sim);
         let sim = Arc::new(Mutex::new(sim));
         let mut virtual_sweep =
@@ -103,7 +112,7 @@ impl Sweep {
     }
 
     /// Returns the index of a device's first port.
-    fn port(&self, device: usize) -> usize {
+    pub(super) fn port(&self, device: usize) -> usize {
         all_linked_ports(&self.fabric)[..device]
             .iter()
             .map(|device| device.ports.len())

@@ -4,8 +4,11 @@ use ibnet_record::types::Lid;
 
 use super::identity::Sweep;
 use super::*;
+use crate::mad::smp::PortInfo;
 use crate::mad::transport::sim::Options;
-use crate::topology::Port;
+use crate::sweep::virtual_sweep::all_linked_ports;
+use crate::topology::synthetic::FatTree;
+use crate::topology::{DeviceId, Port};
 
 /// Returns the options of a planarized fabric.
 fn no_lids() -> Options {
@@ -210,4 +213,182 @@ fn without_cables_no_smp_is_sent_by_routes() {
     let of_pma = |mad: &Mad| Header::parse(mad).class == pma::CLASS_PERF_MGT;
     assert!(!bench.sent.is_empty() && bench.sent.iter().all(|(_, mad)| of_pma(mad)));
     assert_eq!(bench.engine.smp_ways().unknown, 2);
+}
+
+/// Verifies devices and links only once an hour, like a sweep that relies on traps and tables.
+fn rare(state_tables: bool) -> Sweep {
+    let config = Config {
+        identity_every: 3600 * SECOND,
+        state_tables,
+        ..config(SmpWay::Directed)
+    };
+    Sweep::new(config, no_lids(), |_| {})
+}
+
+/// Returns both ends of the cable between a leaf and a spine switch.
+fn cable_of(sweep: &Sweep, leaf: &str, spine: &str) -> [(DeviceId, PortNum); 2] {
+    let [leaf, spine] = [leaf, spine].map(|name| sweep.find(name).0);
+    let guid = sweep.fabric.device(spine).guid;
+    let ports = &sweep.fabric.device(leaf).ports;
+    let port = ports
+        .iter()
+        .find(|port| port.peer.as_ref().is_some_and(|peer| peer.guid == guid));
+    let port = port.expect("a cable");
+    let peer = port.peer.as_ref().expect("a cable");
+    [(leaf, port.num), (spine, peer.port)]
+}
+
+#[test]
+fn lost_request_moves_a_device_to_another_route_in_the_same_slot() {
+    for state_tables in [false, true] {
+        let mut sweep = rare(state_tables);
+        slots(&mut sweep, 2);
+        let (_, spine) = sweep.find("spine01");
+        let lid = sweep.virtual_sweep.engine.lid(spine);
+        let ends = cable_of(&sweep, "leaf01", "spine01");
+        let ports = sweep.virtual_sweep.engine.ports();
+        sweep.change(|sim| {
+            ends.iter()
+                .for_each(|(id, port)| sim.set_peer(*id, *port, None))
+        });
+        if !state_tables {
+            sweep.virtual_sweep.engine.read_links_at(lid);
+        }
+        let before = sweep.virtual_sweep.engine.devices[spine].way.route();
+        slots(&mut sweep, 2);
+        let device = &sweep.virtual_sweep.engine.devices[spine];
+        assert!(device.way.route() != before && !device.identity.is_querying());
+        assert_eq!(verified(&sweep), ports, "{state_tables}");
+    }
+}
+
+/// A change is seen, the device is verified, and the change is read again: each in a slot of its own.
+#[test]
+fn change_behind_a_cut_cable_is_one_event_if_devices_are_slow_and_slots_short() {
+    for delay in [0, 2, 20] {
+        let mut sweep = rare(false);
+        slots(&mut sweep, 2);
+        let (id, spine) = sweep.find("spine01");
+        let lid = sweep.virtual_sweep.engine.lid(spine);
+        let ends = cable_of(&sweep, "leaf01", "spine01");
+        let port = sweep.port(spine) + usize::from(ends[1].1.0) - 1;
+        let (info, _) = sweep.virtual_sweep.engine.link(port).expect("read");
+        sweep.change(|sim| {
+            ends.iter()
+                .for_each(|(id, port)| sim.set_peer(*id, *port, None));
+            let state = PortInfo::DOWN;
+            sim.set_link(id, ends[1].1, PortInfo { state, ..info });
+            sim.set_smp_service(id, delay * MS);
+        });
+        sweep.virtual_sweep.engine.read_links_at(lid);
+        let mut events = Vec::new();
+        for _ in 0..20 {
+            let of_slot = sweep.virtual_sweep.slot(150 * MS);
+            events.extend(
+                of_slot
+                    .into_iter()
+                    .filter(|event| matches!(event, Event::Link(_))),
+            );
+        }
+        assert_eq!(events, [Event::Link(port)], "{delay} ms");
+    }
+}
+
+/// Exchanges the far ends of two cables, or puts them back.
+fn exchange(sweep: &Sweep, [one, other]: [[(DeviceId, PortNum); 2]; 2], is_back: bool) {
+    let pairs = if is_back {
+        [one, other]
+    } else {
+        [[one[0], other[1]], [other[0], one[1]]]
+    };
+    sweep.change(|sim| {
+        for [a, b] in pairs {
+            sim.set_peer(a.0, a.1, Some(b));
+            sim.set_peer(b.0, b.1, Some(a));
+        }
+    });
+}
+
+#[test]
+fn exchanged_cables_between_switches_are_four_events_and_routes_follow_them() {
+    let tree = FatTree {
+        leaves: 3,
+        hosts: 2,
+        spines: 2,
+        trunk: 1,
+        radix: 8,
+    };
+    let config = config(SmpWay::Directed);
+    let mut sweep = Sweep::of(&tree, config, no_lids(), |_| {});
+    let plan = all_linked_ports(&sweep.fabric);
+    let peers = plan.iter().flat_map(|device| {
+        let id = sweep.fabric.find(device.guid, device.ports[0]);
+        let id = id.expect("in the fabric");
+        let ports = &sweep.fabric.device(id).ports;
+        let linked = ports.iter().filter_map(|port| port.peer.as_ref());
+        linked.map(|peer| Some((peer.guid, peer.port)))
+    });
+    sweep
+        .virtual_sweep
+        .engine
+        .verify_peers(peers.collect::<Vec<_>>());
+    slots(&mut sweep, 3);
+    let ports = sweep.virtual_sweep.engine.ports();
+    for pair in [
+        ["leaf01", "leaf02"],
+        ["leaf02", "leaf03"],
+        ["leaf01", "leaf03"],
+    ] {
+        let cables = [(pair[0], "spine01"), (pair[1], "spine02")];
+        let cables = cables.map(|(leaf, spine)| cable_of(&sweep, leaf, spine));
+        for is_back in [false, true] {
+            exchange(&sweep, cables, is_back);
+            let mut events = Vec::new();
+            for _ in 0..20 {
+                let all = sweep.slot().iter();
+                events
+                    .extend(all.filter(|event| !matches!(event, Event::Port(_) | Event::SlotDone)));
+            }
+            let is_peer = |event: &Event| matches!(event, Event::Peer { .. });
+            assert!(
+                events.len() == 4 && events.iter().all(is_peer),
+                "{pair:?} {is_back} {events:?}"
+            );
+            assert_eq!(verified(&sweep), ports, "{pair:?} {is_back}");
+        }
+    }
+}
+
+#[test]
+fn device_without_a_route_is_one_event_and_is_found_again() {
+    let mut sweep = sweep(SmpWay::Directed);
+    slots(&mut sweep, 2);
+    let cables = [("leaf01", "spine01"), ("leaf02", "spine02")];
+    let cables = cables.map(|(leaf, spine)| cable_of(&sweep, leaf, spine));
+    let ports = sweep.virtual_sweep.engine.ports();
+    let lost = |sweep: &mut Sweep| {
+        let mut events = Vec::new();
+        for _ in 0..20 {
+            events.extend_from_slice(sweep.slot());
+        }
+        events.retain(|event| !matches!(event, Event::Port(_) | Event::SlotDone));
+        events
+    };
+    // One leaf and one spine switch, and the other two, are islands now.
+    exchange(&sweep, cables, false);
+    let mut events = lost(&mut sweep);
+    let of_island = verified(&sweep);
+    assert!((1..ports).contains(&of_island));
+    events.sort_unstable_by_key(|event| format!("{event:?}"));
+    let all = events.len();
+    events.dedup();
+    let is_lost = |event: &Event| matches!(event, Event::NoRoute(_));
+    // Leaf, spine and four hosts.
+    assert!(
+        all == 6 && events.len() == 6 && events.iter().all(is_lost),
+        "{events:?}"
+    );
+    exchange(&sweep, cables, true);
+    assert_eq!(lost(&mut sweep), []);
+    assert_eq!(verified(&sweep), ports);
 }

@@ -4,8 +4,8 @@ use super::*;
 
 /// Returns a sweep of some devices of the tree.
 fn sweep_of(names: &[&str], config: Config, change: impl FnOnce(&mut SimFabric)) -> Sweep {
-    let fabric = tree();
-    let mut sim = SimFabric::new(tree(), Options::default());
+    let fabric = fabric_of(&TREE);
+    let mut sim = SimFabric::new(fabric_of(&TREE), Options::default());
     change(&mut sim);
     let sim = Arc::new(Mutex::new(sim));
     let is_named = |device: &DevicePlan| {
