@@ -23,7 +23,10 @@ export interface Column<Row> {
   picture?: (row: Row) => Drawing;
   /** Whether the cells change only with their row and with the URL of the page. */
   isFixed?: boolean;
-  /** Line of a row on a phone. A table with such columns shows only these on a phone. */
+  /**
+   * Line of a row on a phone. A table with such columns shows only these on a phone. The third line
+   * is a sentence, with the height of two.
+   */
   line?: 1 | 2 | 3;
 }
 
@@ -77,12 +80,29 @@ function linesOf<Row>(columns: Column<Row>[]): Column<Row>[][] {
 /** Height of a line on a phone, in units. */
 const LINE = 26;
 
-/** Number of tracks of a row on a phone, which any number of cells up to four divides. */
+/** Number of tracks of a row on a phone. */
 const TRACKS = 12;
+/** The line that is a sentence. */
+const SENTENCE = 3;
 
 /** Returns the min width of a track such as `90px` or `minmax(90px, 1fr)`, in pixels. */
 function leastWidth(track: string): number {
   return Number(/(\d+)px/.exec(track)?.[1] ?? 0);
+}
+
+/** Returns the share of each column in a line on a phone, by the least widths of the columns. */
+function spansOf<Row>(line: readonly Column<Row>[]): Map<string, string> {
+  const total = line.reduce((sum, { width }) => sum + leastWidth(width), 0);
+  let end = 0;
+  let width = 0;
+  return new Map(
+    line.map((column) => {
+      width += leastWidth(column.width);
+      const start = end;
+      end = Math.round((TRACKS * width) / total);
+      return [column.id, `span ${end - start}`];
+    }),
+  );
 }
 
 /** Number of rows above and below the visible ones that have elements too. */
@@ -108,6 +128,8 @@ export class Table<Row> {
   private readonly heads = new Map<string, HTMLElement>();
   /** Share of each column in its line on a phone. */
   private readonly spans = new Map<string, string>();
+  /** Columns of the sentence of a row on a phone. */
+  private readonly sentence: ReadonlySet<Column<Row>>;
   private readonly lines: Line<Row>[] = [];
   /** All columns, also those that a phone does not show. */
   private readonly columns: Column<Row>[];
@@ -135,14 +157,16 @@ export class Table<Row> {
     const isPhone = phone().matches;
     const lines = linesOf(options.columns);
     if (isPhone) options.columns = lines.flat();
-    this.height = Math.round((isPhone ? LINE * lines.length : (options.height ?? 32)) * zoom());
+    this.sentence = new Set(options.columns.filter(({ line }) => isPhone && line === SENTENCE));
+    const height = lines.length + Math.min(1, this.sentence.size);
+    this.height = Math.round((isPhone ? LINE * height : (options.height ?? 32)) * zoom());
     this.sort = options.sort;
     this.descending = options.descending;
     const tracks = isPhone
       ? `repeat(${TRACKS}, minmax(0, 1fr))`
       : options.columns.map((column) => scaledTrack(column.width)).join(" ");
     for (const line of isPhone ? lines : [])
-      for (const { id } of line) this.spans.set(id, `span ${TRACKS / line.length}`);
+      for (const [id, span] of spansOf(line)) this.spans.set(id, span);
     const head = h(
       "div",
       { class: "table-head", role: "row" },
@@ -402,7 +426,7 @@ export class Table<Row> {
     const cells = this.options.columns.map((column) =>
       h("div", {
         role: "gridcell",
-        class: column.end ? "end" : undefined,
+        class: column.end ? "end" : this.sentence.has(column) ? "sentence" : undefined,
         "aria-label": column.picture !== undefined && !hasText(column) ? column.title : undefined,
       }),
     );

@@ -4,7 +4,7 @@ import type { AlertRow, Receiver } from "../contract/types";
 import { SEVERITIES } from "../model/alerts";
 import type { App } from "../model/app";
 import type { Topology } from "../model/topology";
-import { count, dateTime } from "../model/units";
+import { count, dayTime } from "../model/units";
 import { h, setText } from "../parts/dom";
 import { type Column, linkCell, Table } from "../parts/table";
 import type { View } from "../parts/view";
@@ -83,9 +83,9 @@ function columns(app: App): Column<AlertRow>[] {
       id: "since",
       line: 2,
       title: "Since",
-      width: "160px",
+      width: "126px",
       value: (row) => row.since_ns,
-      text: (row) => dateTime(row.since_ns / 1e6),
+      text: (row) => dayTime(row.since_ns / 1e6),
     },
     {
       id: "mark",

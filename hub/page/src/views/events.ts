@@ -76,7 +76,7 @@ export function eventColumns(app: App): Column<FoldedEvent>[] {
     },
     {
       id: "detail",
-      line: 2,
+      line: 3,
       title: "Detail",
       width: "minmax(160px, 2fr)",
       value: (row) => row.detail,

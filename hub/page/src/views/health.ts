@@ -60,6 +60,7 @@ export function makeHealth(app: App, _topology: Topology): View {
     {
       ...portColumn<HealthLink>(app, "port", "Port", (row) => row),
       line: 1,
+      width: "minmax(120px, 1fr)",
       hint: "The end that receives the bits with errors",
     },
     portColumn<HealthLink>(app, "peer", "Other end", ({ peer }) => peer),
