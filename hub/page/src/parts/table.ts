@@ -23,11 +23,10 @@ export interface Column<Row> {
   picture?: (row: Row) => Drawing;
   /** Whether the cells change only with their row and with the URL of the page. */
   isFixed?: boolean;
-  /**
-   * Line of a row on a phone. A table with such columns shows only these on a phone. The third line
-   * is a sentence, with the height of two.
-   */
+  /** Line of a row on a phone. A table with such columns shows only these on a phone. */
   line?: 1 | 2 | 3;
+  /** Whether the cell has the height of two lines on a phone, and no other cell beside it. */
+  isSentence?: boolean;
 }
 
 interface Options<Row> {
@@ -80,10 +79,14 @@ function linesOf<Row>(columns: Column<Row>[]): Column<Row>[][] {
 /** Height of a line on a phone, in units. */
 const LINE = 26;
 
+/**
+ * Share of the window from which the least width of a table leaves little for its sentences, so that
+ * its cells have two lines.
+ */
+const SPARE = 0.65;
+
 /** Number of tracks of a row on a phone. */
 const TRACKS = 12;
-/** The line that is a sentence. */
-const SENTENCE = 3;
 
 /** Returns the min width of a track such as `90px` or `minmax(90px, 1fr)`, in pixels. */
 function leastWidth(track: string): number {
@@ -128,8 +131,6 @@ export class Table<Row> {
   private readonly heads = new Map<string, HTMLElement>();
   /** Share of each column in its line on a phone. */
   private readonly spans = new Map<string, string>();
-  /** Columns of the sentence of a row on a phone. */
-  private readonly sentence: ReadonlySet<Column<Row>>;
   private readonly lines: Line<Row>[] = [];
   /** All columns, also those that a phone does not show. */
   private readonly columns: Column<Row>[];
@@ -157,9 +158,17 @@ export class Table<Row> {
     const isPhone = phone().matches;
     const lines = linesOf(options.columns);
     if (isPhone) options.columns = lines.flat();
-    this.sentence = new Set(options.columns.filter(({ line }) => isPhone && line === SENTENCE));
-    const height = lines.length + Math.min(1, this.sentence.size);
-    this.height = Math.round((isPhone ? LINE * height : (options.height ?? 32)) * zoom());
+    const sentences = options.columns.filter((column) => column.isSentence).length;
+    const least = isPhone
+      ? 0
+      : options.columns.reduce((sum, { width }) => sum + leastWidth(scaledTrack(width)) + GAP, GAP);
+    const wraps = sentences > 0 && least > SPARE * window.innerWidth;
+    const height = isPhone
+      ? LINE * (lines.length + sentences)
+      : wraps
+        ? 2 * LINE - 6
+        : (options.height ?? 32);
+    this.height = Math.round(height * zoom());
     this.sort = options.sort;
     this.descending = options.descending;
     const tracks = isPhone
@@ -197,9 +206,7 @@ export class Table<Row> {
       this.note,
     );
     this.element.classList.toggle("in-lines", isPhone);
-    const least = isPhone
-      ? 0
-      : options.columns.reduce((sum, { width }) => sum + leastWidth(scaledTrack(width)) + GAP, GAP);
+    this.element.classList.toggle("wraps", wraps);
     setStyle(this.element, {
       "--least": `${least}px`,
       "--tracks": tracks,
@@ -426,7 +433,7 @@ export class Table<Row> {
     const cells = this.options.columns.map((column) =>
       h("div", {
         role: "gridcell",
-        class: column.end ? "end" : this.sentence.has(column) ? "sentence" : undefined,
+        class: column.end ? "end" : column.isSentence ? "sentence" : undefined,
         "aria-label": column.picture !== undefined && !hasText(column) ? column.title : undefined,
       }),
     );
