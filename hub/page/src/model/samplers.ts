@@ -1,7 +1,7 @@
 //! Derives the condition of samplers.
 
 import type { SamplerRow } from "../contract/types";
-import { duration } from "./units";
+import { count, duration } from "./units";
 
 /** Returns the share of a sampler's ports that answered in its last slot. */
 export function answeredShare(row: SamplerRow): number | null {
@@ -21,6 +21,26 @@ export function samplerState(row: SamplerRow, newest: number): "ok" | "late" | "
   if (!row.connected) return "lost";
   if (row.wrong_clock) return "clock";
   return row.last_slot === null || newest - row.last_slot > 3 ? "late" : "ok";
+}
+
+/** Share of the ports below which a sampler that is on time is not well. */
+const FEW = 0.5;
+
+/**
+ * Describes how many samplers are late, lost, or have a wrong clock, and how many others get answers
+ * of less than half of their ports.
+ */
+export function samplersText(rows: readonly SamplerRow[], newest: number): string {
+  if (rows.length === 0) return "";
+  const well = rows.filter((row) => samplerState(row, newest) === "ok");
+  const few = well.filter((row) => (answeredShare(row) ?? 1) < FEW).length;
+  const wrong = rows.length - well.length;
+  const samplers = count(rows.length, "sampler");
+  const text =
+    wrong === 0
+      ? `${samplers}, all on time`
+      : `${wrong} of ${samplers} late, lost or with a wrong clock`;
+  return few === 0 ? text : `${text}, ${few} with few answers`;
 }
 
 /** Describes a state in a few words. */

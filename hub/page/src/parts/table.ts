@@ -25,6 +25,8 @@ export interface Column<Row> {
   isFixed?: boolean;
   /** Line of a row on a phone. A table with such columns shows only these on a phone. */
   line?: 1 | 2 | 3;
+  /** Whether the cell has the height of two lines on a phone, and no other cell beside it. */
+  isSentence?: boolean;
 }
 
 interface Options<Row> {
@@ -77,12 +79,33 @@ function linesOf<Row>(columns: Column<Row>[]): Column<Row>[][] {
 /** Height of a line on a phone, in units. */
 const LINE = 26;
 
-/** Number of tracks of a row on a phone, which any number of cells up to four divides. */
+/**
+ * Share of the window from which the least width of a table leaves little for its sentences, so that
+ * its cells have two lines.
+ */
+const SPARE = 0.65;
+
+/** Number of tracks of a row on a phone. */
 const TRACKS = 12;
 
 /** Returns the min width of a track such as `90px` or `minmax(90px, 1fr)`, in pixels. */
 function leastWidth(track: string): number {
   return Number(/(\d+)px/.exec(track)?.[1] ?? 0);
+}
+
+/** Returns the share of each column in a line on a phone, by the least widths of the columns. */
+function spansOf<Row>(line: readonly Column<Row>[]): Map<string, string> {
+  const total = line.reduce((sum, { width }) => sum + leastWidth(width), 0);
+  let end = 0;
+  let width = 0;
+  return new Map(
+    line.map((column) => {
+      width += leastWidth(column.width);
+      const start = end;
+      end = Math.round((TRACKS * width) / total);
+      return [column.id, `span ${end - start}`];
+    }),
+  );
 }
 
 /** Number of rows above and below the visible ones that have elements too. */
@@ -135,14 +158,24 @@ export class Table<Row> {
     const isPhone = phone().matches;
     const lines = linesOf(options.columns);
     if (isPhone) options.columns = lines.flat();
-    this.height = Math.round((isPhone ? LINE * lines.length : (options.height ?? 32)) * zoom());
+    const sentences = options.columns.filter((column) => column.isSentence).length;
+    const least = isPhone
+      ? 0
+      : options.columns.reduce((sum, { width }) => sum + leastWidth(scaledTrack(width)) + GAP, GAP);
+    const wraps = sentences > 0 && least > SPARE * window.innerWidth;
+    const height = isPhone
+      ? LINE * (lines.length + sentences)
+      : wraps
+        ? 2 * LINE - 6
+        : (options.height ?? 32);
+    this.height = Math.round(height * zoom());
     this.sort = options.sort;
     this.descending = options.descending;
     const tracks = isPhone
       ? `repeat(${TRACKS}, minmax(0, 1fr))`
       : options.columns.map((column) => scaledTrack(column.width)).join(" ");
     for (const line of isPhone ? lines : [])
-      for (const { id } of line) this.spans.set(id, `span ${TRACKS / line.length}`);
+      for (const [id, span] of spansOf(line)) this.spans.set(id, span);
     const head = h(
       "div",
       { class: "table-head", role: "row" },
@@ -173,9 +206,7 @@ export class Table<Row> {
       this.note,
     );
     this.element.classList.toggle("in-lines", isPhone);
-    const least = isPhone
-      ? 0
-      : options.columns.reduce((sum, { width }) => sum + leastWidth(scaledTrack(width)) + GAP, GAP);
+    this.element.classList.toggle("wraps", wraps);
     setStyle(this.element, {
       "--least": `${least}px`,
       "--tracks": tracks,
@@ -402,7 +433,7 @@ export class Table<Row> {
     const cells = this.options.columns.map((column) =>
       h("div", {
         role: "gridcell",
-        class: column.end ? "end" : undefined,
+        class: column.end ? "end" : column.isSentence ? "sentence" : undefined,
         "aria-label": column.picture !== undefined && !hasText(column) ? column.title : undefined,
       }),
     );

@@ -24,6 +24,9 @@ const NARROW = 500;
 const EDGE = 10;
 const RIGHT = 14;
 const MARKS = { top: 4, height: 11 };
+/** Least distances between two marks. */
+const LINE_STEP = 4;
+const TRIANGLE_STEP = 10;
 const STRIPS = { top: 18, height: 13, gap: 3 };
 const AXIS = STRIPS.top + 2 * STRIPS.height + STRIPS.gap;
 /** Time that the strip shows at first and at least, in milliseconds. */
@@ -182,7 +185,7 @@ export class TimelineStrip {
     }
     this.strips(context, bounds);
     this.axis(context, bounds);
-    for (const mark of this.poll.answer?.marks ?? []) this.mark(context, mark, bounds);
+    this.events(context, bounds);
     for (const mark of this.marks.answer?.rows ?? []) this.line(context, mark, bounds);
     this.selection(context, bounds);
   }
@@ -242,26 +245,40 @@ export class TimelineStrip {
     }
   }
 
-  /** Severe marks are red triangles; other marks are grey lines. */
-  private mark(
-    context: CanvasRenderingContext2D,
-    mark: TimelineMark,
-    bounds: { from: number; to: number },
-  ): void {
-    const x = this.x(mark.ts / 1e6, bounds);
-    if (x < this.left) return;
+  /**
+   * Severe marks are red triangles over the grey lines of other marks. Marks that would become one
+   * bar are left out of the picture.
+   */
+  private events(context: CanvasRenderingContext2D, bounds: { from: number; to: number }): void {
     const colors = theme();
     const bottom = MARKS.top + MARKS.height;
-    if (mark.severe) {
-      context.fillStyle = colors.alert;
+    const all = this.poll.answer?.marks ?? [];
+    const apart = (severe: boolean, distance: number) => {
+      const places = all.filter((mark) => mark.severe === severe);
+      let last = this.left - distance;
+      return places
+        .map(({ ts }) => this.x(ts / 1e6, bounds))
+        .sort((x, y) => x - y)
+        .filter((x) => {
+          if (x < this.left || x - last < distance) return false;
+          last = x;
+          return true;
+        });
+    };
+    context.fillStyle = colors.muted;
+    for (const x of apart(false, LINE_STEP))
+      context.fillRect(x - 0.75, MARKS.top + 3, 1.5, MARKS.height - 3);
+    context.fillStyle = colors.alert;
+    context.strokeStyle = colors.surface;
+    context.lineWidth = 1;
+    for (const x of apart(true, TRIANGLE_STEP)) {
       context.beginPath();
       context.moveTo(x - 4.5, MARKS.top + 1);
       context.lineTo(x + 4.5, MARKS.top + 1);
       context.lineTo(x, bottom);
+      context.closePath();
+      context.stroke();
       context.fill();
-    } else {
-      context.fillStyle = colors.muted;
-      context.fillRect(x - 0.75, MARKS.top + 3, 1.5, MARKS.height - 3);
     }
   }
 

@@ -4,7 +4,7 @@ import type { AlertRow, Receiver } from "../contract/types";
 import { SEVERITIES } from "../model/alerts";
 import type { App } from "../model/app";
 import type { Topology } from "../model/topology";
-import { count, dateTime } from "../model/units";
+import { count, dayTime } from "../model/units";
 import { h, setText } from "../parts/dom";
 import { type Column, linkCell, Table } from "../parts/table";
 import type { View } from "../parts/view";
@@ -44,7 +44,7 @@ function columns(app: App): Column<AlertRow>[] {
       line: 2,
       title: "Alert",
       hint: "The runbook explains each alert by its name",
-      width: "minmax(190px, 1fr)",
+      width: "minmax(170px, 1.3fr)",
       value: (row) => row.alert,
       draw: (cell, row) => {
         // A browser opens no file from a page of a server, so only its name is shown.
@@ -59,7 +59,7 @@ function columns(app: App): Column<AlertRow>[] {
       id: "subject",
       line: 1,
       title: "Subject",
-      width: "minmax(140px, 0.6fr)",
+      width: "minmax(140px, 1fr)",
       value: (row) => row.node ?? row.sampler ?? "",
       draw: (cell, row) => {
         const otherwise = row.sampler === null ? "fabric" : `sampler ${row.sampler}`;
@@ -71,8 +71,9 @@ function columns(app: App): Column<AlertRow>[] {
     {
       id: "summary",
       line: 3,
+      isSentence: true,
       title: "Summary",
-      width: "minmax(320px, 2.4fr)",
+      width: "minmax(260px, 3fr)",
       value: (row) => row.summary,
       draw: (cell, row) => {
         setText(cell, row.summary);
@@ -83,9 +84,9 @@ function columns(app: App): Column<AlertRow>[] {
       id: "since",
       line: 2,
       title: "Since",
-      width: "160px",
+      width: "126px",
       value: (row) => row.since_ns,
-      text: (row) => dateTime(row.since_ns / 1e6),
+      text: (row) => dayTime(row.since_ns / 1e6),
     },
     {
       id: "mark",

@@ -55,7 +55,7 @@ export function eventColumns(app: App): Column<FoldedEvent>[] {
       id: "event",
       line: 1,
       title: "Event",
-      width: "150px",
+      width: "164px",
       value: (row) => row.event,
       draw: (cell, row) => {
         const times = row.count > 1 ? ` × ${grouped(row.count)}` : "";
@@ -78,7 +78,8 @@ export function eventColumns(app: App): Column<FoldedEvent>[] {
     },
     {
       id: "detail",
-      line: 2,
+      line: 3,
+      isSentence: true,
       title: "Detail",
       width: "minmax(160px, 2fr)",
       value: (row) => row.detail,

@@ -50,7 +50,7 @@ export function makeHealth(app: App, _topology: Topology): View {
       line: 1,
       title: "Verdict",
       hint: "Worst first: replace, clean, watch, good",
-      width: "76px",
+      width: "62px",
       value: (row) => row.rank,
       draw: (cell, row) => {
         setText(cell, row.verdict);
@@ -60,15 +60,22 @@ export function makeHealth(app: App, _topology: Topology): View {
     {
       ...portColumn<HealthLink>(app, "port", "Port", (row) => row),
       line: 1,
+      width: "minmax(116px, 1fr)",
       hint: "The end that receives the bits with errors",
     },
-    portColumn<HealthLink>(app, "peer", "Other end", ({ peer }) => peer),
-    text("why", "Rule", "What was measured", "minmax(220px, 2fr)", verdictText, 3),
+    {
+      ...portColumn<HealthLink>(app, "peer", "Other end", ({ peer }) => peer),
+      width: "minmax(108px, 1fr)",
+    },
+    {
+      ...text("why", "Rule", "What was measured", "minmax(226px, 3.4fr)", verdictText, 3),
+      isSentence: true,
+    },
     {
       id: "since",
       line: 2,
       title: "Since",
-      width: "112px",
+      width: "84px",
       value: ({ since_ns }) => since_ns,
       text: ({ since_ns }) => (since_ns === 0 ? "–" : dayTime(since_ns / 1e6)),
     },
@@ -77,19 +84,20 @@ export function makeHealth(app: App, _topology: Topology): View {
       title: "Before FEC",
       hint: "Bit error ratio before error correction",
       end: true,
-      width: "86px",
+      width: "84px",
       value: ({ raw }) => raw?.ratio ?? null,
       text: ({ raw }) => (raw === null ? "–" : significantRatio(raw.ratio)),
     },
-    text("serial", "Serial number", "Of the cable or the module", "132px", (row) => row.serial, 2),
-    text("module", "Module", "Vendor and part number", "minmax(110px, 1.2fr)", (row) =>
+    text("serial", "Serial number", "Of the cable or the module", "126px", (row) => row.serial, 2),
+    text("module", "Module", "Vendor and part number", "minmax(92px, 0.9fr)", (row) =>
       `${row.vendor} ${row.part}`.trim(),
     ),
     {
       id: "celsius",
-      title: "Module °C",
+      title: "°C",
+      hint: "Temperature of the module",
       end: true,
-      width: "76px",
+      width: "46px",
       value: ({ celsius }) => celsius,
       text: ({ celsius }) => (celsius === null ? "–" : celsius.toFixed(0)),
     },

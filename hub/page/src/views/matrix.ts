@@ -111,7 +111,10 @@ function squareElements(all: MatrixCell[]): HTMLElement[] {
       );
     });
   });
-  const ticks = ["0", `${scaled(most, "B")} or more`].map((text, share) => ({ share, text }));
+  const ticks = [scaled(0, "B"), `${scaled(most, "B")} or more`].map((text, share) => ({
+    share,
+    text,
+  }));
   return [grid, legend([["Row sent to column", utilizationScale, ticks]], [])];
 }
 

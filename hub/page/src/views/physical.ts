@@ -55,7 +55,7 @@ const RATIO_COLUMNS: Column<ErrorRatio>[] = [
   },
   {
     id: "interval",
-    line: 3,
+    line: 2,
     title: "95 % interval",
     width: "minmax(144px, 1.2fr)",
     value: ({ measured }) => measured?.lower ?? null,
@@ -66,7 +66,7 @@ const RATIO_COLUMNS: Column<ErrorRatio>[] = [
   },
   {
     id: "errors",
-    line: 2,
+    line: 1,
     title: "Wrong bits",
     hint: "Wrong bits in the time of the measurement",
     end: true,

@@ -3,7 +3,7 @@
 
 import type { TreeRow, TreeRows, VictimRow } from "../contract/types";
 import { blockedScale } from "../draw/scale";
-import { zoom } from "../draw/theme";
+import { phone, zoom } from "../draw/theme";
 import type { App } from "../model/app";
 import { Poll } from "../model/poll";
 import { jobsText, regionText } from "../model/regions";
@@ -32,6 +32,8 @@ const WIDEST_COLUMN = 380;
 const MARGIN = 14;
 const HEADING = 26;
 const WIDEST = 22;
+/** Distance between a branch and its children on a phone, where they are below it. */
+const INDENT = 26;
 
 /** Max number of regions that are listed. */
 const REGIONS = 5;
@@ -239,9 +241,18 @@ function restOf(branches: Branch[], parent: string): Branch {
   };
 }
 
-/** Places leaves one below the other, and each branch next to the middle of its children. */
+/**
+ * Places leaves one below the other, and each branch next to the middle of its children. On a phone,
+ * the children are below their branch.
+ */
 function place(branch: Branch, depth: number, column: number, top: { y: number }): void {
   branch.x = MARGIN + depth * column;
+  if (column === INDENT) {
+    branch.y = top.y;
+    top.y += ROW;
+    for (const child of branch.children) place(child, depth + 1, column, top);
+    return;
+  }
   if (branch.children.length === 0) {
     branch.y = top.y;
     top.y += ROW;
@@ -266,8 +277,9 @@ function depthOf(branch: Branch): number {
 function draw(root: Branch, room: number, open: (branch: Branch) => void): SVGSVGElement {
   const depth = depthOf(root);
   const fitting = (room - 2 * MARGIN - BOX.width) / Math.max(1, depth);
-  const column = Math.max(NARROWEST, Math.min(WIDEST_COLUMN, fitting));
-  const top = { y: MARGIN + HEADING };
+  const isPhone = phone().matches;
+  const column = isPhone ? INDENT : Math.max(NARROWEST, Math.min(WIDEST_COLUMN, fitting));
+  const top = { y: isPhone ? MARGIN : MARGIN + HEADING };
   place(root, 0, column, top);
   const width = 2 * MARGIN + depth * column + BOX.width;
   const height = Math.max(top.y + MARGIN, 80);
@@ -288,7 +300,7 @@ function draw(root: Branch, room: number, open: (branch: Branch) => void): SVGSV
     boxes.append(box(branch, branch === root, open));
   };
   visit(root);
-  for (let links = 0; links <= depth; links++) {
+  for (let links = 0; links <= depth && !isPhone; links++) {
     const text = links === 0 ? "Root" : `${count(links, "link")} away`;
     boxes.append(
       s("text", { class: "tree-heading", x: MARGIN + links * column, y: MARGIN + 8 }, text),
@@ -299,14 +311,16 @@ function draw(root: Branch, room: number, open: (branch: Branch) => void): SVGSV
 }
 
 function ribbon(parent: Branch, child: Branch, total: number): SVGPathElement {
-  const x1 = parent.x + BOX.width;
-  const y1 = parent.y + BOX.height / 2;
+  const isBelow = child.x < parent.x + BOX.width;
+  const x1 = parent.x + (isBelow ? INDENT / 2 : BOX.width);
+  const y1 = parent.y + (isBelow ? BOX.height : BOX.height / 2);
   const y2 = child.y + BOX.height / 2;
-  const middle = (x1 + child.x) / 2;
-  const width = Math.max(1.2, (WIDEST * child.total) / Math.max(total, 1e-9));
+  const middle = isBelow ? x1 : (x1 + child.x) / 2;
+  const widest = isBelow ? INDENT / 2 : WIDEST;
+  const width = Math.max(1.2, (widest * child.total) / Math.max(total, 1e-9));
   return s("path", {
     class: "ribbon",
-    d: `M${x1} ${y1} C${middle} ${y1} ${middle} ${y2} ${child.x} ${y2}`,
+    d: `M${x1} ${y1} C${middle} ${isBelow ? y2 : y1} ${middle} ${y2} ${child.x} ${y2}`,
     "stroke-width": width,
     stroke: blockedScale.color(0.35 + 0.45 * child.share),
   });

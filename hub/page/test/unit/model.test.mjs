@@ -396,7 +396,7 @@ test("range_of_a_heat_map_ends_with_the_values_that_are_shown", () => {
   assert.ok(few.share(100) > few.share(10) && few.share(100) < few.share(1000));
   assert.deepEqual(
     few.ticks.map(({ text }) => text.replace("\u00a0", " ")),
-    ["0", "1 /s", "10 /s", "100 /s"],
+    ["0 /s", "1 /s", "10 /s", "100 /s"],
   );
   const time = { name: "rtt_ns", unit: "ns", scale: 10_000_000 };
   const usual = new Array(995).fill(640);

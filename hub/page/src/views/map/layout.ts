@@ -8,6 +8,9 @@ import type { Scene } from "./units";
 const MARGIN = 14;
 const TITLE = 22;
 const BOX = 38;
+/** Height of boxes that are so narrow that their names are upright, and their width. */
+const TALL_BOX = 58;
+const NARROW = 34;
 const MAX_BOXES = 34;
 /** Largest distance between two tiers. A larger picture has larger hosts instead. */
 const LARGEST_GAP = 280;
@@ -37,15 +40,17 @@ export function layoutOf(topology: Topology, scene: Scene, width: number, height
     scene.units.flatMap((unit, index) => (unit.tier === tier ? [index] : [])),
   );
   const lines = rows.map((row) => linesOf(row, width));
+  const longest = Math.max(...lines.flat().map((line) => line.length));
+  const tall = (width - 2 * MARGIN) / longest < NARROW ? TALL_BOX : BOX;
   const hasHosts = (line: number[]) => line.some((unit) => hosts.has(unit));
   const hostLines = lines.flat().filter(hasHosts).length;
   const least = hostRows > 0 ? Math.max(50, Math.min(0.34 * height, 150) / hostLines) : 16;
   // Hosts of the last line are below all boxes, and those of other lines between the boxes.
-  const after = (line: number[], band: number) => BOX + 12 + (hasHosts(line) ? band : 0);
+  const after = (line: number[], band: number) => tall + 12 + (hasHosts(line) ? band : 0);
   const above = lines.flatMap((of) => of.slice(0, -1));
   const extra = above.reduce((sum, line) => sum + after(line, least), 0);
   const gaps = Math.max(1, tiers.length - 1);
-  const wanted = (height - 2 * MARGIN - tiers.length * (BOX + TITLE) - extra - least) / gaps;
+  const wanted = (height - 2 * MARGIN - tiers.length * (tall + TITLE) - extra - least) / gaps;
   const gap = Math.max(60, Math.min(LARGEST_GAP, wanted));
   const spare = Math.max(0, gaps * (wanted - gap));
   const band = hostRows > 0 ? least + spare / hostLines : least;
@@ -67,8 +72,8 @@ export function layoutOf(topology: Topology, scene: Scene, width: number, height
     layout.titles.push({ text: topology.tierName(tiers[index]), y });
     y += TITLE;
     tier.forEach((line, place) => {
-      placeLine(layout, line, y, width, tier[0].length);
-      y += place === tier.length - 1 ? BOX : after(line, band);
+      placeLine(layout, line, y, width, tier[0].length, tall);
+      y += place === tier.length - 1 ? tall : after(line, band);
     });
     y += gap;
   });
@@ -98,13 +103,20 @@ function perLine(count: number, width: number): number {
   return Math.max(1, Math.min(count, Math.max(MAX_BOXES, Math.floor(width / 42))));
 }
 
-function placeLine(layout: Layout, units: number[], y: number, width: number, count: number): void {
+function placeLine(
+  layout: Layout,
+  units: number[],
+  y: number,
+  width: number,
+  count: number,
+  height: number,
+): void {
   const pitch = (width - 2 * MARGIN) / count;
   const size = Math.min(pitch - Math.min(10, 0.18 * pitch), 190);
   const shift = (width - 2 * MARGIN - pitch * units.length) / 2;
   units.forEach((unit, index) => {
     const x = MARGIN + shift + pitch * index + (pitch - size) / 2;
-    layout.boxes.push({ unit, x, y, width: size, height: BOX });
+    layout.boxes.push({ unit, x, y, width: size, height });
   });
 }
 

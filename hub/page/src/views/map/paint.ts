@@ -88,10 +88,17 @@ function ring(
   context.strokeRect(box.x - 3, box.y - 3, box.width + 6, box.height + 6);
 }
 
+/** Least widths in pixels of a box with a name in it, and with a name from below to above. */
+const LEVEL = 26;
+const UPRIGHT = 11;
+
 function paintName({ context, zoom }: Painting, box: Box, name: string, dead: boolean): void {
   const colors = theme();
   const room = box.width - 4;
-  if (room * zoom < 26) return;
+  if (room * zoom < LEVEL) {
+    paintUpright({ context, zoom }, box, name, dead);
+    return;
+  }
   // A larger picture has more names, but no larger ones.
   const size = Math.min(12, Math.max(8, (room * zoom) / (0.62 * name.length))) / zoom;
   context.font = font(size, 600);
@@ -107,6 +114,26 @@ function paintName({ context, zoom }: Painting, box: Box, name: string, dead: bo
   }
   context.fillStyle = dead ? colors.alert : colors.ink;
   context.fillText(text, middle, box.y + box.height / 2, room);
+}
+
+/** Writes a name from below to above, which fits into a narrow box. */
+function paintUpright(
+  { context, zoom }: Pick<Painting, "context" | "zoom">,
+  box: Box,
+  name: string,
+  dead: boolean,
+): void {
+  if (box.width * zoom < UPRIGHT) return;
+  const room = box.height - 2 * PIN - 2;
+  context.save();
+  context.translate(box.x + box.width / 2, box.y + box.height / 2);
+  context.rotate(-Math.PI / 2);
+  context.font = font(Math.min(11, box.width * zoom * 0.8) / zoom, 600);
+  context.textAlign = "center";
+  context.textBaseline = "middle";
+  context.fillStyle = dead ? theme().alert : theme().ink;
+  context.fillText(name, 0, 0, room);
+  context.restore();
 }
 
 function paintGroupName({ context }: Painting, box: Box, { name, short }: Unit): void {
