@@ -9,7 +9,7 @@ import { blockedScale, pixelOf, utilizationScale } from "../draw/scale";
 import { font, theme } from "../draw/theme";
 import { timeTicks } from "../draw/ticks";
 import type { App, Change } from "../model/app";
-import { JOBS, markText } from "../model/marks";
+import { endsOf, JOBS, markText } from "../model/marks";
 import { Poll } from "../model/poll";
 import { BLOCKED, UTILIZATION } from "../model/state";
 import { clock, dateTime, duration, percent } from "../model/units";
@@ -37,6 +37,8 @@ const DRAG = 4;
 
 /** Changes that affect the strip. */
 const SHOWN: readonly Change[] = ["slot", "state", "topology", "health", "theme"];
+
+type StripMark = Pick<TimelineMark, "ts" | "text" | "severe"> & { row?: MarkRow };
 
 export class TimelineStrip {
   readonly element: HTMLElement;
@@ -181,8 +183,7 @@ export class TimelineStrip {
     }
     this.strips(context, bounds);
     this.axis(context, bounds);
-    for (const mark of this.poll.answer?.marks ?? []) this.mark(context, mark, bounds);
-    for (const mark of this.marks.answer?.rows ?? []) this.line(context, mark, bounds);
+    for (const mark of this.all) this.mark(context, mark, bounds);
     this.selection(context, bounds);
   }
 
@@ -241,10 +242,18 @@ export class TimelineStrip {
     }
   }
 
-  /** Severe marks are red triangles; other marks are grey lines. */
+  /** Returns the events, and both ends of what users, applications and jobs did. */
+  private get all(): StripMark[] {
+    const marks = (this.marks.answer?.rows ?? []).flatMap((row) =>
+      endsOf(row).map((time) => ({ ts: 1e6 * time, text: markText(row), severe: false, row })),
+    );
+    return [...(this.poll.answer?.marks ?? []), ...marks];
+  }
+
+  /** Severe marks are red triangles; other events are grey lines, and marks coloured ones. */
   private mark(
     context: CanvasRenderingContext2D,
-    mark: TimelineMark,
+    mark: StripMark,
     bounds: { from: number; to: number },
   ): void {
     const x = this.x(mark.ts / 1e6, bounds);
@@ -259,22 +268,11 @@ export class TimelineStrip {
       context.lineTo(x, bottom);
       context.fill();
     } else {
-      context.fillStyle = colors.muted;
-      context.fillRect(x - 0.75, MARKS.top + 3, 1.5, MARKS.height - 3);
-    }
-  }
-
-  /** Marks are lines at their ends, those of users over both strips. */
-  private line(
-    context: CanvasRenderingContext2D,
-    mark: MarkRow,
-    bounds: { from: number; to: number },
-  ): void {
-    context.fillStyle = markColor(mark);
-    const bottom = mark.kind === "mark" ? AXIS : STRIPS.top;
-    for (const ns of mark.end_ns === null ? [mark.start_ns] : [mark.start_ns, mark.end_ns]) {
-      const x = this.x(ns / 1e6, bounds);
-      if (x >= this.left) context.fillRect(x - 0.75, MARKS.top - 4, 1.5, bottom - MARKS.top + 4);
+      const { row } = mark;
+      context.fillStyle = row === undefined ? colors.muted : markColor(row);
+      // Those of users are over both strips.
+      const end = row?.kind === "mark" ? AXIS : bottom;
+      context.fillRect(x - 0.75, MARKS.top + 3, 1.5, end - MARKS.top - 3);
     }
   }
 
@@ -391,20 +389,12 @@ export class TimelineStrip {
     }
   }
 
-  private markNear(x: number, y: number): { ts: number; text: string; what: string } | null {
+  private markNear(x: number, y: number): StripMark | null {
     const bounds = this.bounds();
     if (bounds === null || y > STRIPS.top) return null;
-    let best: ReturnType<typeof this.markNear> = null;
+    let best: StripMark | null = null;
     let distance = 7;
-    const marks = (this.marks.answer?.rows ?? []).flatMap((mark) =>
-      [mark.start_ns, mark.end_ns ?? mark.start_ns].map((ts) => ({
-        ts,
-        text: markText(mark),
-        what: "Mark",
-      })),
-    );
-    const events = (this.poll.answer?.marks ?? []).map((mark) => ({ ...mark, what: "Event" }));
-    for (const mark of [...events, ...marks]) {
+    for (const mark of this.all) {
       const apart = Math.abs(this.x(mark.ts / 1e6, bounds) - x);
       if (apart < distance) {
         distance = apart;
@@ -433,7 +423,7 @@ export class TimelineStrip {
       lines.push(["Selected", duration((ends[1] - ends[0]) / 1000)]);
     } else {
       const mark = this.markNear(...this.place(event));
-      if (mark !== null) lines.push([mark.what, mark.text]);
+      if (mark !== null) lines.push([mark.row === undefined ? "Event" : "Mark", mark.text]);
       const values = this.valuesAt(time);
       if (values !== null) {
         lines.push(["Largest utilization", percent(values.utilization)]);
