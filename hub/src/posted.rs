@@ -18,7 +18,7 @@ const MAX_NAME: usize = 200;
 const MAX_NODES: usize = 500;
 const MAX_JOB: usize = 64;
 
-/// Max distance of a mark from now, and max length of a mark. Older marks are removed.
+/// Max length of a mark, max time from now to its start, and time for which it is kept.
 const YEAR_NS: u64 = 366 * 86_400_000_000_000;
 
 /// What a user posts.
@@ -40,8 +40,9 @@ pub(crate) struct Request {
 /// A posted mark.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct Posted {
-    /// Name of the user.
+    /// Name of the user, and time at which the mark was posted.
     pub(crate) by: String,
+    at_ns: u64,
     pub(crate) name: String,
     pub(crate) start_ns: u64,
     /// Equal to the start for a moment.
@@ -78,7 +79,7 @@ impl Request {
         }
         let start_ns = self.start_ns.unwrap_or(now_ns);
         let end_ns = self.end_ns.unwrap_or(start_ns);
-        if start_ns.abs_diff(now_ns) > YEAR_NS || end_ns.saturating_sub(start_ns) > YEAR_NS {
+        if start_ns > now_ns.saturating_add(YEAR_NS) || end_ns.saturating_sub(start_ns) > YEAR_NS {
             return Err("start_ns is more than a year away, or the mark is longer".to_owned());
         }
         if end_ns < start_ns {
@@ -86,6 +87,7 @@ impl Request {
         }
         Ok(Posted {
             by,
+            at_ns: now_ns,
             name: self.name,
             start_ns,
             end_ns,
@@ -116,7 +118,7 @@ impl All {
             .last_key_value()
             .map_or(1, |(id, _)| id.saturating_add(1));
         all.insert(next, mark);
-        all.retain(|_, mark| mark.end_ns.saturating_add(YEAR_NS) >= now_ns);
+        all.retain(|_, mark| mark.at_ns.saturating_add(YEAR_NS) >= now_ns);
         while all.len() > MAX_MARKS {
             all.pop_first();
         }
@@ -192,7 +194,10 @@ mod tests {
                 check(|request| request.end_ns = Some(NOW - 1)),
                 "before start_ns",
             ),
-            (check(|request| request.start_ns = Some(0)), "a year away"),
+            (
+                check(|request| request.start_ns = Some(NOW + YEAR_NS + 1)),
+                "a year away",
+            ),
             (check(|request| request.end_ns = Some(u64::MAX)), "longer"),
         ] {
             let found = found.expect_err(reason);
@@ -220,7 +225,7 @@ mod tests {
         assert_eq!(read.len(), MAX_MARKS);
         assert_eq!(read.keys().next(), Some(&2));
         assert_eq!(read.values().next(), Some(&longest));
-        // Marks that ended more than a year ago are removed.
+        // Marks that were posted more than a year ago are removed.
         all.add(longest, NOW + YEAR_NS + 1);
         assert_eq!(all.value.len(), 0);
     }

@@ -6,6 +6,7 @@
 
 use std::fs;
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -176,6 +177,9 @@ fn record(folder: &Path, net: &str, raw: &Raw, slots: u64) {
         start + 30
     );
     fs::write(&marks, text).unwrap();
+    let tokens = folder.join("tokens");
+    fs::write(&tokens, "ada 0123456789abcdef\n").unwrap();
+    fs::set_permissions(&tokens, fs::Permissions::from_mode(0o600)).unwrap();
     let groups = recording
         .storage
         .iter()
@@ -183,7 +187,7 @@ fn record(folder: &Path, net: &str, raw: &Raw, slots: u64) {
         .collect::<String>();
     let config = format!(
         "fabric = \"tree\"\njobs = {jobs:?}\nroutes = {routes:?}\nmarks = {marks:?}\n\
-         groups = [{groups}]\n"
+         groups = [{groups}]\n[users]\ntokens_file = {tokens:?}\n"
     );
     fs::write(folder.join("hub.toml"), config).unwrap();
 }

@@ -139,7 +139,8 @@ function timeline(query) {
 
 /** What users and jobs did. One name is hostile. */
 function marks(query) {
-  const { from_ns, to_ns } = range(query);
+  const { to_ns } = range(query);
+  const from_ns = Number(query.get("from") ?? 0);
   const mark = (kind, name, from, to, more) => ({
     name,
     nodes: null,
@@ -727,7 +728,7 @@ function answer(path, query) {
     case "samplers":
       return rows(query, samplers());
     case "marks":
-      return { ...rows(query, marks(query)), postable: true };
+      return rows(query, marks(query));
     case "jobs": {
       const list = jobs();
       const wanted = query.get("job");

@@ -1,7 +1,6 @@
 //! Marks of alerts: who has seen or silenced an alert, why, and until when.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
@@ -24,19 +23,13 @@ pub(crate) struct Mark {
 }
 
 /// All marks by the identities of their alerts.
-#[derive(Debug, Default)]
-pub(crate) struct Marks(Kept<BTreeMap<String, Mark>>);
+pub(crate) type Marks = Kept<BTreeMap<String, Mark>>;
 
 impl Marks {
-    /// Reads the marks of a file.
-    pub(crate) fn load(path: Option<PathBuf>) -> Self {
-        Self(Kept::load(path))
-    }
-
     /// Sets the mark of an alert; a mark that has ended already ends the known one. Returns whether
     /// there was room for it.
     pub(crate) fn set(&mut self, id: &str, mark: Mark) -> bool {
-        let all = &mut self.0.value;
+        let all = &mut self.value;
         if mark.until_ns <= mark.at_ns {
             if let Some(known) = all.get_mut(id) {
                 // The next look removes it, and tells receivers that a silence has ended.
@@ -47,26 +40,26 @@ impl Marks {
         let has_room = all.len() < MAX_MARKS || all.contains_key(id);
         if has_room {
             all.insert(id.to_owned(), mark);
-            self.0.is_changed = true;
+            self.is_changed = true;
         }
         has_room
     }
 
     /// Returns the mark of an alert, if it has not ended.
     pub(crate) fn get(&self, id: &str) -> Option<&Mark> {
-        self.0.value.get(id).filter(|mark| mark.until_ns > 0)
+        self.value.get(id).filter(|mark| mark.until_ns > 0)
     }
 
     /// Returns whether receivers are not told that an alert fires.
     pub(crate) fn is_silent(&self, id: &str) -> bool {
-        self.0.value.get(id).is_some_and(|mark| mark.silent)
+        self.value.get(id).is_some_and(|mark| mark.silent)
     }
 
     /// Removes the marks that have ended. Returns the identities of the alerts that were silent.
     pub(crate) fn expire(&mut self, now_ns: u64) -> Vec<String> {
         let mut ended = Vec::new();
-        let is_changed = &mut self.0.is_changed;
-        self.0.value.retain(|id, mark| {
+        let is_changed = &mut self.is_changed;
+        self.value.retain(|id, mark| {
             let is_kept = mark.until_ns > now_ns;
             if !is_kept && mark.silent {
                 ended.push(id.clone());
@@ -75,10 +68,5 @@ impl Marks {
             is_kept
         });
         ended
-    }
-
-    /// Returns the content of the file and its path if the marks have changed since the last call.
-    pub(crate) fn take_change(&mut self) -> Option<(PathBuf, Vec<u8>)> {
-        self.0.take_change()
     }
 }

@@ -27,8 +27,6 @@ struct Marks {
     /// Why there are no marks.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
-    /// Whether users may post marks.
-    postable: bool,
 }
 
 pub(crate) async fn list(
@@ -59,14 +57,15 @@ pub(crate) async fn list(
             to_ns,
             rows,
             reason,
-            postable: hub.users.is_some(),
         })
     })
     .await
 }
 
-#[derive(Serialize)]
-struct Added {
+/// Number of a mark of a user: the answer to a post, and what a user removes.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Number {
     id: u64,
 }
 
@@ -87,19 +86,12 @@ pub(crate) async fn post(
             let now = now_ns();
             let mark = request.check(by, now).map_err(ApiError::wrong)?;
             tracing::info!(by = mark.by, name = mark.name, "a user posts a mark");
-            Answer::json(&Added {
+            Answer::json(&Number {
                 id: hub.posted().add(mark, now),
             })
         },
     )
     .await
-}
-
-/// A request to remove a mark.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Removal {
-    id: u64,
 }
 
 pub(crate) async fn remove(
@@ -108,28 +100,21 @@ pub(crate) async fn remove(
     RawQuery(query): RawQuery,
     body: Body,
 ) -> Answered {
-    posting::post(
-        app,
-        headers,
-        query,
-        body,
-        "id",
-        |hub, by, Removal { id }| {
-            let mut posted = hub.posted();
-            let mark = posted
-                .value
-                .get(&id)
-                .ok_or_else(|| ApiError::missing("there is no mark with this id"))?;
-            if mark.by != by {
-                return Err(ApiError {
-                    status: StatusCode::FORBIDDEN,
-                    reason: "only its user can remove a mark".to_owned(),
-                });
-            }
-            tracing::info!(by, id, name = mark.name, "a user removes a mark");
-            posted.remove(id);
-            Answer::json(&Added { id })
-        },
-    )
+    posting::post(app, headers, query, body, "id", |hub, by, Number { id }| {
+        let mut posted = hub.posted();
+        let mark = posted
+            .value
+            .get(&id)
+            .ok_or_else(|| ApiError::missing("there is no mark with this id"))?;
+        if mark.by != by {
+            return Err(ApiError {
+                status: StatusCode::FORBIDDEN,
+                reason: "only its user can remove a mark".to_owned(),
+            });
+        }
+        tracing::info!(by, id, name = mark.name, "a user removes a mark");
+        posted.remove(id);
+        Answer::json(&Number { id })
+    })
     .await
 }

@@ -29,6 +29,18 @@ pub(crate) struct MarkRow {
     job: Option<String>,
 }
 
+impl MarkRow {
+    const fn new(mark: Mark, kind: &'static str) -> Self {
+        Self {
+            mark,
+            kind,
+            id: None,
+            by: None,
+            job: None,
+        }
+    }
+}
+
 /// Which marks are wanted.
 pub(crate) struct Wanted<'a> {
     pub(crate) range: (u64, u64),
@@ -40,11 +52,8 @@ pub(crate) struct Wanted<'a> {
 /// Returns the marks of the file that are within a time range. `None` if no file is configured.
 pub(crate) fn of_file(hub: &Hub, range: (u64, u64)) -> Option<Result<Vec<Mark>, String>> {
     let marks = hub.marks.as_ref()?.get();
-    let found = |marks: &[Mark]| {
-        let within = marks.iter().filter(|mark| is_within(mark, range));
-        within.cloned().collect()
-    };
-    Some(marks.map(|marks| found(&marks)))
+    let within = |mark: &&Mark| is_within(mark, range);
+    Some(marks.map(|marks| marks.iter().filter(within).cloned().collect()))
 }
 
 /// Returns whether a mark overlaps a time range. A moment belongs to the range that begins with it.
@@ -74,13 +83,7 @@ fn of_phases(mut marks: Vec<Mark>, is_wanted: &dyn Fn(&Mark) -> bool) -> Vec<Mar
     marks.retain(is_wanted);
     marks.sort_by_key(|mark| Reverse(mark.to.unwrap_or(u64::MAX).saturating_sub(mark.from)));
     marks.truncate(MAX_ROWS);
-    let row = |mark| MarkRow {
-        mark,
-        kind: "phase",
-        id: None,
-        by: None,
-        job: None,
-    };
+    let row = |mark| MarkRow::new(mark, "phase");
     marks.into_iter().map(row).collect()
 }
 
@@ -89,11 +92,10 @@ fn of_users(hub: &Hub, wanted: &Wanted<'_>) -> Vec<MarkRow> {
     let row = |(id, posted): (&u64, &crate::posted::Posted)| {
         let mark = posted.mark()?;
         (is_within(&mark, wanted.range) && (wanted.is_wanted)(&mark)).then(|| MarkRow {
-            mark,
-            kind: "mark",
             id: Some(*id),
             by: Some(posted.by.clone()),
             job: posted.job.clone(),
+            ..MarkRow::new(mark, "mark")
         })
     };
     posted.value.iter().filter_map(row).collect()
@@ -118,11 +120,8 @@ fn of_jobs(hub: &Hub, wanted: &Wanted<'_>) -> Vec<MarkRow> {
             value: None,
         };
         (wanted.is_wanted)(&mark).then(|| MarkRow {
-            mark,
-            kind: "job",
-            id: None,
-            by: None,
             job: Some(run.id.clone()),
+            ..MarkRow::new(mark, "job")
         })
     };
     runs.into_iter().filter_map(row).take(wanted.jobs).collect()

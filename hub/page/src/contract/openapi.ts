@@ -1749,10 +1749,6 @@ export interface Marks {
    * Why there are no marks
    */
   reason?: string;
-  /**
-   * Whether users may post marks
-   */
-  postable: boolean;
 }
 export interface MarkId {
   id: number;

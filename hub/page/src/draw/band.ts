@@ -1,7 +1,7 @@
 //! Marks above a picture: a band of named spans, and lines over the picture at their ends.
 
 import type { MarkRow } from "../contract/types";
-import { isMoment } from "../model/marks";
+import { endsOf } from "../model/marks";
 import { LINES } from "./lines";
 import { font, theme } from "./theme";
 
@@ -33,7 +33,7 @@ export function drawBand(
     .map((mark) => {
       const from = place(mark.start_ns / 1e6);
       const to = mark.end_ns === null ? right : place(mark.end_ns / 1e6);
-      const ends = mark.end_ns === null || isMoment(mark) ? [from] : [from, to];
+      const ends = endsOf(mark).map(place);
       return { mark, ends, from: Math.max(left, from), to: Math.min(right, to) };
     })
     .filter(({ from, to }) => to >= left && from <= right);
@@ -45,7 +45,9 @@ export function drawBand(
   spans.forEach(({ mark, ends, from, to }, index) => {
     const color = markColor(mark);
     const width = Math.max(unit, to - from);
-    const isPoint = isMoment(mark);
+    // Jobs can be many, so they have lines, and the flags of a chart name them.
+    const isJob = mark.kind === "job";
+    const isPoint = isJob || mark.start_ns === mark.end_ns;
     context.fillStyle = color;
     ends.forEach((x, end) => {
       if (x < left || x > right || (mark.kind === "phase" && x - last < APART * unit)) return;
@@ -65,10 +67,12 @@ export function drawBand(
       context.fillRect(from, y, width, height);
     }
     context.globalAlpha = 1;
-    context.fillRect(from, y, isPoint ? 2 * unit : Math.min(width, 2 * unit), bottom - y);
+    if (from > left || !isJob)
+      context.fillRect(from, y, isPoint ? 2 * unit : Math.min(width, 2 * unit), bottom - y);
     // A later mark covers the rest of this one.
-    const end = Math.min(isPoint ? right : to, spans[index + 1]?.from ?? right);
-    if (end - from < LABELED * unit) return;
+    const next = spans.find(({ mark }, other) => other > index && mark.kind !== "job");
+    const end = Math.min(isPoint ? right : to, next?.from ?? right);
+    if (isJob || end - from < LABELED * unit) return;
     context.save();
     context.beginPath();
     context.rect(from, y, end - from - unit, height);

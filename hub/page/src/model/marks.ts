@@ -6,17 +6,22 @@ import { dayTime, duration } from "./units";
 /** Max number of jobs among the marks of a picture, the largest ones. */
 export const JOBS = 12;
 
-/** Returns whether a mark has no length. */
-export function isMoment({ start_ns, end_ns }: MarkRow): boolean {
-  return start_ns === end_ns;
+/** Returns the times at which a mark begins and ends, in milliseconds since 1970. */
+export function endsOf({ start_ns, end_ns }: MarkRow): number[] {
+  const ends = end_ns === null || end_ns === start_ns ? [start_ns] : [start_ns, end_ns];
+  return ends.map((ns) => ns / 1e6);
 }
 
-/** Returns a mark as one line: its text, its user, its begin and its length. */
+export const startText = ({ start_ns }: MarkRow) => dayTime(start_ns / 1e6);
+
+/** Returns the length of a mark; a moment has none. */
+export function lengthText({ start_ns, end_ns }: MarkRow): string {
+  if (end_ns === null) return "no end yet";
+  return end_ns === start_ns ? "a moment" : duration((end_ns - start_ns) / 1e9);
+}
+
+/** Returns a mark as one line. */
 export function markText(mark: MarkRow): string {
-  const { name, by, start_ns, end_ns } = mark;
-  const who = by === null ? "" : ` (${by})`;
-  const from = dayTime(start_ns / 1e6);
-  if (isMoment(mark)) return `${name}${who}, ${from}`;
-  const length = end_ns === null ? "no end yet" : duration((end_ns - start_ns) / 1e9);
-  return `${name}${who}, from ${from}, ${length}`;
+  const who = mark.by === null ? "" : ` (${mark.by})`;
+  return `${mark.name}${who}, ${startText(mark)}, ${lengthText(mark)}`;
 }

@@ -52,6 +52,7 @@ export function changeText(
 /** Formats a difference with its sign. */
 export function signed(difference: number, format: (value: number) => string): string {
   const text = format(Math.abs(difference));
+  if (difference === 0) return text;
   return text.startsWith("<") ? text.replace("<", "< ±") : `${difference < 0 ? "−" : "+"}${text}`;
 }
 

@@ -12,7 +12,6 @@ import { significantRatio } from "../model/ratio";
 import { changeText, points } from "../model/shift";
 import { clock, dayTime, percent, scaled } from "../model/units";
 import { h, patch, setStyle, setText } from "./dom";
-import { hideTip, showTip } from "./tooltip";
 
 export interface Curve {
   label: string;
@@ -156,11 +155,6 @@ export class Chart {
     const shown = this.marks.filter(
       ({ start_ns }) => at(start_ns) >= left && at(start_ns) <= right,
     );
-    const show = ({ currentTarget }: Event) => {
-      const flag = currentTarget as HTMLElement;
-      const { left, bottom } = flag.getBoundingClientRect();
-      showTip(left, bottom, [flag.getAttribute("aria-label")!]);
-    };
     patch(
       this.flags,
       shown.slice(-MAX_FLAGS),
@@ -170,11 +164,11 @@ export class Chart {
           class: "mark-flag",
           role: "img",
           tabindex: 0,
-          on: { pointerenter: show, focus: show, pointerleave: hideTip, blur: hideTip },
         }),
       (flag, mark) => {
         flag.setAttribute("aria-label", markText(mark));
         setStyle(flag, { left: `${at(mark.start_ns)}px` });
+        flag.classList.toggle("early", at(mark.start_ns) < (left + right) / 2);
       },
     );
   }

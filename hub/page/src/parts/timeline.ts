@@ -9,7 +9,7 @@ import { blockedScale, pixelOf, utilizationScale } from "../draw/scale";
 import { font, theme } from "../draw/theme";
 import { timeTicks } from "../draw/ticks";
 import type { App, Change } from "../model/app";
-import { JOBS, markText } from "../model/marks";
+import { endsOf, JOBS, markText } from "../model/marks";
 import { Poll } from "../model/poll";
 import { BLOCKED, UTILIZATION } from "../model/state";
 import { clock, dateTime, duration, percent } from "../model/units";
@@ -40,6 +40,8 @@ const DRAG = 4;
 
 /** Changes that affect the strip. */
 const SHOWN: readonly Change[] = ["slot", "state", "topology", "health", "theme"];
+
+type StripMark = Pick<TimelineMark, "ts" | "text" | "severe"> & { row?: MarkRow };
 
 export class TimelineStrip {
   readonly element: HTMLElement;
@@ -185,8 +187,7 @@ export class TimelineStrip {
     }
     this.strips(context, bounds);
     this.axis(context, bounds);
-    this.events(context, bounds);
-    for (const mark of this.marks.answer?.rows ?? []) this.line(context, mark, bounds);
+    this.drawMarks(context, bounds);
     this.selection(context, bounds);
   }
 
@@ -245,33 +246,47 @@ export class TimelineStrip {
     }
   }
 
+  /** Returns the events, and both ends of what users, applications and jobs did. */
+  private get all(): StripMark[] {
+    const marks = (this.marks.answer?.rows ?? []).flatMap((row) =>
+      endsOf(row).map((time) => ({ ts: 1e6 * time, text: markText(row), severe: false, row })),
+    );
+    return [...(this.poll.answer?.marks ?? []), ...marks];
+  }
+
   /**
-   * Severe marks are red triangles over the grey lines of other marks. Marks that would become one
-   * bar are left out of the picture.
+   * Severe marks are red triangles over the grey lines of other events and the coloured ones of
+   * users and jobs. Marks that would become one bar are left out of the picture.
    */
-  private events(context: CanvasRenderingContext2D, bounds: { from: number; to: number }): void {
+  private drawMarks(context: CanvasRenderingContext2D, bounds: { from: number; to: number }): void {
     const colors = theme();
     const bottom = MARKS.top + MARKS.height;
-    const all = this.poll.answer?.marks ?? [];
-    const apart = (severe: boolean, distance: number) => {
-      const places = all.filter((mark) => mark.severe === severe);
+    const apart = (distance: number, isOne: (mark: StripMark) => boolean) => {
       let last = this.left - distance;
-      return places
-        .map(({ ts }) => this.x(ts / 1e6, bounds))
-        .sort((x, y) => x - y)
-        .filter((x) => {
+      return this.all
+        .filter(isOne)
+        .map((mark) => ({ x: this.x(mark.ts / 1e6, bounds), row: mark.row }))
+        .sort((one, other) => one.x - other.x)
+        .filter(({ x }) => {
           if (x < this.left || x - last < distance) return false;
           last = x;
           return true;
         });
     };
-    context.fillStyle = colors.muted;
-    for (const x of apart(false, LINE_STEP))
-      context.fillRect(x - 0.75, MARKS.top + 3, 1.5, MARKS.height - 3);
+    const lines = [
+      ...apart(LINE_STEP, ({ severe, row }) => !severe && row === undefined),
+      ...apart(LINE_STEP, ({ row }) => row !== undefined),
+    ];
+    for (const { x, row } of lines) {
+      context.fillStyle = row === undefined ? colors.muted : markColor(row);
+      // Those of users are over both strips.
+      const end = row?.kind === "mark" ? AXIS : bottom;
+      context.fillRect(x - 0.75, MARKS.top + 3, 1.5, end - MARKS.top - 3);
+    }
     context.fillStyle = colors.alert;
     context.strokeStyle = colors.surface;
     context.lineWidth = 1;
-    for (const x of apart(true, TRIANGLE_STEP)) {
+    for (const { x } of apart(TRIANGLE_STEP, ({ severe }) => severe)) {
       context.beginPath();
       context.moveTo(x - 4.5, MARKS.top + 1);
       context.lineTo(x + 4.5, MARKS.top + 1);
@@ -279,20 +294,6 @@ export class TimelineStrip {
       context.closePath();
       context.stroke();
       context.fill();
-    }
-  }
-
-  /** Marks are lines at their ends, those of users over both strips. */
-  private line(
-    context: CanvasRenderingContext2D,
-    mark: MarkRow,
-    bounds: { from: number; to: number },
-  ): void {
-    context.fillStyle = markColor(mark);
-    const bottom = mark.kind === "mark" ? AXIS : STRIPS.top;
-    for (const ns of mark.end_ns === null ? [mark.start_ns] : [mark.start_ns, mark.end_ns]) {
-      const x = this.x(ns / 1e6, bounds);
-      if (x >= this.left) context.fillRect(x - 0.75, MARKS.top - 4, 1.5, bottom - MARKS.top + 4);
     }
   }
 
@@ -409,20 +410,12 @@ export class TimelineStrip {
     }
   }
 
-  private markNear(x: number, y: number): { ts: number; text: string; what: string } | null {
+  private markNear(x: number, y: number): StripMark | null {
     const bounds = this.bounds();
     if (bounds === null || y > STRIPS.top) return null;
-    let best: ReturnType<typeof this.markNear> = null;
+    let best: StripMark | null = null;
     let distance = 7;
-    const marks = (this.marks.answer?.rows ?? []).flatMap((mark) =>
-      [mark.start_ns, mark.end_ns ?? mark.start_ns].map((ts) => ({
-        ts,
-        text: markText(mark),
-        what: "Mark",
-      })),
-    );
-    const events = (this.poll.answer?.marks ?? []).map((mark) => ({ ...mark, what: "Event" }));
-    for (const mark of [...events, ...marks]) {
+    for (const mark of this.all) {
       const apart = Math.abs(this.x(mark.ts / 1e6, bounds) - x);
       if (apart < distance) {
         distance = apart;
@@ -451,7 +444,7 @@ export class TimelineStrip {
       lines.push(["Selected", duration((ends[1] - ends[0]) / 1000)]);
     } else {
       const mark = this.markNear(...this.place(event));
-      if (mark !== null) lines.push([mark.what, mark.text]);
+      if (mark !== null) lines.push([mark.row === undefined ? "Event" : "Mark", mark.text]);
       const values = this.valuesAt(time);
       if (values !== null) {
         lines.push(["Largest utilization", percent(values.utilization)]);

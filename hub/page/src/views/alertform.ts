@@ -5,7 +5,6 @@ import type { AlertRow } from "../contract/types";
 import type { App } from "../model/app";
 import { dateTime } from "../model/units";
 import { h, setText } from "../parts/dom";
-import { tokenField } from "../parts/token";
 
 /** Durations of a mark, in hours. */
 const HOURS: readonly (readonly [number, string])[] = [
@@ -15,6 +14,9 @@ const HOURS: readonly (readonly [number, string])[] = [
   [168, "1 week"],
 ];
 
+/** Name of the token in the storage of this tab. */
+const TOKEN = "ibnet-token";
+
 export class AlertForm {
   private readonly title = h("b", {});
   private readonly note = h("span", { class: "muted", role: "status" });
@@ -23,7 +25,13 @@ export class AlertForm {
     placeholder: "Reason",
     "aria-label": "Reason",
   });
-  private readonly token = tokenField();
+  private readonly token = h("input", {
+    class: "field",
+    type: "password",
+    placeholder: "Your token",
+    "aria-label": "Your token",
+    autocomplete: "off",
+  });
   private readonly hours = h(
     "select",
     { "aria-label": "Duration" },
@@ -33,6 +41,7 @@ export class AlertForm {
   private row: AlertRow | null = null;
 
   constructor(private readonly app: App) {
+    this.token.value = sessionStorage.getItem(TOKEN) ?? "";
     const button = (text: string, silent: boolean, ends: boolean) =>
       h(
         "button",
@@ -45,7 +54,7 @@ export class AlertForm {
       this.title,
       this.why,
       this.hours,
-      this.token.element,
+      this.token,
       button("Seen", false, false),
       button("Silence", true, false),
       button("Remove mark", false, true),
@@ -64,10 +73,11 @@ export class AlertForm {
   private async mark(silent: boolean, ends: boolean): Promise<void> {
     if (this.row === null) return;
     const { id } = this.row;
+    sessionStorage.setItem(TOKEN, this.token.value);
     const why = this.why.value.trim() || (ends ? "removed" : "");
     const until = ends ? 0 : (Date.now() + Number(this.hours.value) * 3600e3) * 1e6;
     try {
-      await this.app.alerts.mark(this.token.take(), id, why, silent, until);
+      await this.app.alerts.mark(this.token.value, id, why, silent, until);
       setText(this.note, ends ? "The mark is removed." : "The alert is marked.");
     } catch (error) {
       setText(this.note, error instanceof ApiError ? error.message : String(error));

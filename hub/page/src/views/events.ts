@@ -163,7 +163,8 @@ export function makeEvents(app: App, topology: Topology): View {
       if (name !== "marks")
         setText(kinds.element.children[index], `${title} ${grouped(counts.get(name) ?? 0)}`);
     table.setRows(selected);
-    setText(note, poll.error !== "" ? poll.error : foundText(selected.length, rows.length));
+    if (kind() !== "marks")
+      setText(note, poll.error !== "" ? poll.error : foundText(selected.length, rows.length));
   }
   return {
     isPrompt: true,
@@ -181,7 +182,7 @@ export function makeEvents(app: App, topology: Topology): View {
         h("span", { class: "muted" }, "A click on a row shows that time."),
       ),
       managers.element,
-      marks.element,
+      marks.table.element,
       table.element,
     ),
     update() {
@@ -189,6 +190,7 @@ export function makeEvents(app: App, topology: Topology): View {
       managers.update(kind() === "sm");
       marks.update(kind() === "marks");
       table.element.hidden = kind() === "marks";
+      if (kind() === "marks") setText(note, count(marks.count, "mark"));
       setText(markButton, `Marks ${grouped(marks.count)}`);
       kinds.update();
       extent.update();

@@ -1,6 +1,6 @@
 //! The columns of links that compare the shown time with an earlier one.
 
-import { FULL, hasValue, NO_DATA, worse } from "../contract/frame";
+import { codeIn, FULL, NO_DATA } from "../contract/frame";
 import type { App } from "../model/app";
 import { points, shiftText, signed } from "../model/shift";
 import { BLOCKED, UTILIZATION } from "../model/state";
@@ -9,20 +9,22 @@ import { dayTime } from "../model/units";
 import { lackOf } from "../parts/shift";
 import type { Column } from "../parts/table";
 import { meterColumn, rank } from "./columns";
+import { combineCodes } from "./heatmap/rows";
 
 /** The means are those of whole minutes, because the hub keeps older values so. */
 const MINUTE = 60_000;
 
 /** Returns the larger code of both directions of a link, or a state if there is none. */
 function larger(codes: Uint16Array | undefined, { a, b }: Link): number {
-  const [x, y] = [codes?.[a] ?? NO_DATA, codes?.[b] ?? NO_DATA];
-  if (hasValue(x) && hasValue(y)) return Math.max(x, y);
-  return hasValue(x) ? x : hasValue(y) ? y : worse(x, y);
+  return codes === undefined ? NO_DATA : codeIn(combineCodes([a, b], codes, "max"));
 }
 
 export class LinkChange {
   /** For each metric, the means of all ports now and before. */
   private readonly means = new Map<string, [Uint16Array?, Uint16Array?]>();
+
+  /** The minutes of now. */
+  private minutes: { from: number; to: number } | null = null;
 
   constructor(private readonly app: App) {}
 
@@ -32,9 +34,11 @@ export class LinkChange {
     if (span === null) return;
     const to = Math.floor(span.to / MINUTE) * MINUTE;
     const now = { from: Math.min(Math.floor(span.from / MINUTE) * MINUTE, to - MINUTE), to };
+    this.minutes = now;
     const before = { from: now.from - shift, to: now.to - shift };
     for (const metric of [UTILIZATION, BLOCKED]) {
-      const known = this.means.get(metric) ?? [];
+      // A live page keeps the means of the minute before until the hub has answered.
+      const known = (this.app.isLive && this.means.get(metric)) || [];
       const found = [now, before].map((time) => this.app.over(metric, time, "mean"));
       this.means.set(metric, [found[0] ?? known[0], found[1] ?? known[1]]);
     }
@@ -47,10 +51,9 @@ export class LinkChange {
 
   /** Returns what is missing, or which times are compared. */
   get text(): string {
-    const { app } = this;
-    const lack = lackOf(app, app.span);
-    if (lack !== "" || app.span === null) return lack;
-    return `means of the shown minutes, and of those until ${dayTime(app.span.to - app.shift)}`;
+    const { to } = this.minutes ?? { to: 0 };
+    const times = [to, to - this.app.shift].map(dayTime).join(" and ");
+    return lackOf(this.app, this.minutes) || `means of the minutes until ${times}`;
   }
 
   get columns(): Column<Link>[] {
@@ -69,6 +72,7 @@ export class LinkChange {
       return x === null || y === null ? null : (x - y) / FULL;
     };
     const isBlocked = metric === BLOCKED;
+    const line: 2 | 3 = isBlocked ? 3 : 2;
     const hint = `Mean ${what} of the direction with more`;
     const column: Column<Link> = {
       id: `${id}-change`,
@@ -86,9 +90,9 @@ export class LinkChange {
       meterColumn(`${id}-now`, title, hint, now, isBlocked),
       {
         ...meterColumn(`${id}-before`, "Before", `${hint}, ${earlier}`, before, isBlocked),
-        line: 2 as const,
+        line,
       },
-      { ...column, line: 2 as const },
+      { ...column, line },
     ];
   }
 }

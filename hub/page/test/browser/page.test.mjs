@@ -351,6 +351,167 @@ test("marks_of_an_application_are_on_heat_maps_and_jobs", {
   assert.deepEqual(faults, []);
 });
 
+/** Returns the key of a switch port whose link has records at both ends. */
+function linkedPort() {
+  const { ports } = shared.topology;
+  const { guid, port } = ports.find(
+    ({ kind, sampler, peer }) =>
+      kind === "switch" && sampler !== null && peer !== null && ports[peer].kind === "hca",
+  );
+  return `${guid}/${port}`;
+}
+
+test("mark_that_a_user_posts_is_on_the_page_of_a_port", { skip: live }, async (context) => {
+  const { page, faults } = await openPage(context, shared.browser, hub);
+  const { last_slot } = await hub.json("health");
+  const post = async (path, body, token = "0123456789abcdef") => {
+    const headers = { "ibnet-token": token };
+    const post = { method: "POST", headers, body: JSON.stringify(body) };
+    return fetch(`${hub.url}/api/v1/${path}`, post);
+  };
+  const mark = { name: "deploy <b>1.2</b>", start_ns: (last_slot - 20) * 1e9 };
+  assert.equal((await post("marks", mark, "no token of a user")).status, 403);
+  const { id } = await (await post("marks", mark)).json();
+  await show(page, hub, "events?kind=marks");
+  const row = page.locator("[aria-label='Marks'] .table-row", { hasText: mark.name });
+  await row.waitFor();
+  assert.match(await row.textContent(), /a momentdeploy <b>1.2<\/b>markada–all$/);
+  assert.match(await page.textContent(".choice button:nth-child(7)"), /^Marks [2-9]/);
+  await page.screenshot({ path: `${pictures}/marks-list.png` });
+
+  await show(page, hub, `port/${linkedPort()}`);
+  const flag = page.locator(".charts .chart:first-child .mark-flag[aria-label^='deploy']");
+  await flag.waitFor();
+  // It is where the time is: the charts show five minutes.
+  const over = await page.locator(".charts .chart:first-child .u-over").boundingBox();
+  const { x, width } = await flag.boundingBox();
+  const expected = over.x + over.width * (1 - 20 / 300);
+  assert.ok(Math.abs(x + width / 2 - expected) < 3, `${x} and ${expected}`);
+  await flag.focus();
+  assert.match(await flag.getAttribute("aria-label"), /^deploy <b>1.2<\/b> \(ada\), .* a moment$/);
+  const label = await flag.evaluate((flag) => getComputedStyle(flag, "::after").content);
+  assert.match(label, /^"deploy <b>1.2/);
+  await page.screenshot({ path: `${pictures}/mark.png` });
+
+  assert.equal((await post("marks/remove", { id })).status, 200);
+  await show(page, hub, "events?kind=marks");
+  await page.waitForSelector("[aria-label='Marks'] .table-row");
+  assert.equal(await row.count(), 0);
+  assert.deepEqual(faults, []);
+});
+
+test("earlier_values_are_beside_those_of_now", { skip: live }, async (context) => {
+  const { page, faults } = await openPage(context, shared.browser, hub);
+  const key = linkedPort();
+  const { last_slot } = await hub.json("health");
+  const SHIFT = 20;
+  await show(page, hub, `port/${key}`);
+  await page.selectOption("[aria-label='Compare with']", "own");
+  await page.fill("[aria-label^='How much earlier']", `${SHIFT}s`);
+  await page.keyboard.press("Enter");
+  await page.waitForFunction(() => location.hash.includes("shift=20s"));
+  const chart = ".charts .chart:first-child";
+  await page.waitForFunction(
+    (chart) => document.querySelectorAll(`${chart} .u-series`).length === 5,
+    chart,
+  );
+  await settled(page);
+  const over = await page.locator(`${chart} .u-over`).boundingBox();
+  await page.mouse.move(over.x + over.width * (1 - 10 / 300), over.y + over.height / 2);
+  const [time, own, , earlier] = await page.$$eval(`${chart} .u-series`, (all) =>
+    all.map((row) => ["label", "value"].map((part) => row.querySelector(`.u-${part}`).textContent)),
+  );
+  assert.match(earlier[0], /, 20.0\ss earlier$/u);
+  const clocks = await page.evaluate(
+    ([first, count]) =>
+      Array.from({ length: count }, (_, slot) =>
+        new Date(1000 * (first + slot)).toTimeString().slice(0, 8),
+      ),
+    [last_slot - SLOTS, SLOTS + 1],
+  );
+  const [now, before] = time[1].split(" and ").map((text) => {
+    const place = clocks.findIndex((clock) => text.endsWith(clock));
+    return place < 0 ? text : last_slot - SLOTS + place;
+  });
+  assert.equal(before, now - SHIFT, time[1]);
+  const [x, y] = await Promise.all(
+    [now, before].map((slot) => hub.value(key, "xmit_utilization", slot, shared.interval)),
+  );
+  assert.ok(x !== null && y !== null);
+  const [, shown, difference] = /^(.*%) \(now ([+−].*)\spoints/u.exec(earlier[1]);
+  for (const [text, value] of [
+    [own[1], x],
+    [shown, y],
+    [difference, Math.abs(x - y)],
+  ]) {
+    const { share, tolerance } = parseShare(text);
+    assert.ok(Math.abs(share - value) <= tolerance, `${text} and ${value}`);
+  }
+  assert.equal(difference.startsWith("−"), x < y);
+  await page.screenshot({ path: `${pictures}/shift-port.png` });
+
+  // The difference of a heat map is that of the values that its tip shows.
+  await show(page, hub, "heatmap?shift=20s&by=link");
+  const box = await page.locator(".picture").boundingBox();
+  await page.mouse.move(box.x + 0.9 * box.width, box.y + 0.3 * box.height);
+  await page.waitForSelector(".tip:not([hidden]) >> text=Change");
+  const tip = await page.$$eval(".tip .tip-line", (lines) =>
+    Object.fromEntries(lines.map((line) => [...line.children].map((part) => part.textContent))),
+  );
+  const [of, at] = [tip["Utilization, sending"], tip["20.0\u00a0s earlier"]].map(parseShare);
+  const change = parseShare(tip.Change);
+  const sign = tip.Change.startsWith("−") ? -1 : 1;
+  const error = Math.abs(of.share - at.share - sign * change.share);
+  assert.ok(
+    error <= of.tolerance + at.tolerance + change.tolerance + 2 / 64_000,
+    JSON.stringify(tip),
+  );
+  await page.screenshot({ path: `${pictures}/shift-heatmap.png` });
+
+  // The means of a link are those of its records in the last whole minute.
+  await show(page, hub, "links?shift=10s");
+  const rows = page.locator("[aria-label='Links'] .table-row:not([hidden])");
+  await page.waitForFunction(() => /[+−±]/.test(document.querySelector(".table-row").textContent));
+  const link = await rows.first().evaluate((row) => ({
+    key: row.dataset.id,
+    cells: [...row.children].map(({ textContent }) => textContent),
+  }));
+  const to = Math.floor(last_slot / 60) * 60;
+  const { peer } = shared.topology.ports.find(({ guid, port }) => `${guid}/${port}` === link.key);
+  const other = shared.topology.ports[peer];
+  const mean = async (shift) => {
+    const range = `from=${(to - 59 - shift) * 1e9}&to=${(to + 1 - shift) * 1e9}`;
+    const ports = `port=${link.key}&port=${other.guid}/${other.port}`;
+    const { series } = await hub.json(`series?${ports}&metric=xmit_utilization&${range}`);
+    const means = series.map(({ v }) => {
+      const known = v.filter((value) => value !== null);
+      return known.reduce((sum, value) => sum + value, 0) / known.length;
+    });
+    return Math.max(...means);
+  };
+  const [use, was] = [await mean(0), await mean(10)];
+  const cells = link.cells.slice(3, 6);
+  for (const [text, value] of [
+    [cells[0], use],
+    [cells[1], was],
+    [cells[2], Math.abs(use - was)],
+  ]) {
+    const { share, tolerance } = parseShare(text);
+    // Slots of one port differ a little in length.
+    assert.ok(Math.abs(share - value) <= tolerance + 0.002, `${text} and ${value}: ${cells}`);
+  }
+  await page.screenshot({ path: `${pictures}/shift-links.png` });
+
+  // What the hub does not keep is named, and nothing is drawn as zero.
+  await show(page, hub, `port/${key}?shift=7d`);
+  await page.waitForSelector("text=/before: the hub holds only \\d+ minutes/");
+  await show(page, hub, "links?shift=7d");
+  await page.waitForSelector("text=/before: the hub holds only \\d+ minutes/");
+  const text = await rows.first().textContent();
+  assert.match(text, /no data–/, text);
+  assert.deepEqual(faults, []);
+});
+
 /**
  * Returns bounds of the octets that a port received between two times, from the rates of its
  * records. The time of a record is that of its last reply, and a rate describes the time between two

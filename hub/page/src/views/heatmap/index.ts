@@ -2,13 +2,13 @@
 
 import { nanoseconds } from "../../contract/api";
 import { type Cells, codeIn, hasValue } from "../../contract/frame";
-import type { MarkRows, Metric } from "../../contract/types";
+import type { MarkRow, MarkRows, Metric } from "../../contract/types";
 import { BAND, drawBand } from "../../draw/band";
 import { clear, createSurface, hatch, type Surface } from "../../draw/canvas";
 import { metricName, scaleOf } from "../../draw/scale";
 import { theme } from "../../draw/theme";
 import type { App } from "../../model/app";
-import { JOBS, markText } from "../../model/marks";
+import { endsOf, JOBS, markText } from "../../model/marks";
 import { cellText } from "../../model/metric";
 import { Poll } from "../../model/poll";
 import { shiftText, signed } from "../../model/shift";
@@ -667,11 +667,17 @@ class Heatmap implements View {
       window.step > this.app.interval
         ? `${dateTime(end - window.step)} to ${clock(end)}`
         : dateTime(end);
-    const { earlier } = this;
-    const isIn = ({ start_ns, end_ns }: MarkRows["rows"][number]) =>
-      start_ns / 1e6 < end - earlier &&
-      (end_ns === null || end_ns / 1e6 > end - earlier - window.step);
-    const marks = (this.marks.answer?.rows ?? []).filter(isIn).map(markText);
+    // A line is met if the pointer is near it.
+    const near = (4 * window.step * window.columns) / this.plot.width;
+    const shown = end - this.earlier;
+    const isIn = (mark: MarkRow) =>
+      endsOf(mark).some((time) => Math.abs(time - shown + window.step / 2) <= near) ||
+      (mark.kind !== "job" &&
+        mark.start_ns / 1e6 < shown &&
+        (mark.end_ns ?? Number.POSITIVE_INFINITY) / 1e6 > shown - window.step);
+    const marks = (this.marks.answer?.rows ?? [])
+      .filter(isIn)
+      .map((mark) => (mark.kind === "phase" ? mark.name : markText(mark)));
     const lines: TipLine[] = [
       row.label,
       [metricName(window.metric), textOf(this.now)],
