@@ -20,6 +20,7 @@
 //! | `clocks` | which samplers have a wrong clock |
 //! | `reread` | a file that is read again when it changes |
 //! | `texts` | limits the length of the strings in records |
+//! | `verdicts` | the state of the verdicts on links, kept in a file |
 //! | `threads` | starts the threads, and reports their panics |
 //! | `query` | answers from the records |
 //! | `http` | the server |
@@ -48,6 +49,7 @@ mod store;
 mod texts;
 mod thin;
 mod threads;
+mod verdicts;
 
 pub mod config;
 pub mod error;
