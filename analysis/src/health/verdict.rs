@@ -8,6 +8,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::limits::Limits;
 use super::planes::{Fault, LESS, PlaneReading, Planes};
 use super::poisson;
 use super::reading::{Counter, Reading, Window};
@@ -131,36 +132,6 @@ impl fmt::Display for Applied {
                 value * 100.0
             ),
         }
-    }
-}
-
-/// Limits of the ratios of bit errors for a kind of FEC and a medium: for a warning and for a
-/// fault (NVIDIA, InfiniBand Cluster Bring-up Procedure).
-#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Limits {
-    effective: [f64; 2],
-    symbol: [f64; 2],
-}
-
-impl Limits {
-    /// Low-latency FEC with PLR: copper cables, and optical ones up to 100 m.
-    pub const LOW_LATENCY: Self = Self {
-        effective: [5e-12, 1e-11],
-        symbol: [5e-15, 1e-14],
-    };
-
-    /// Standard FEC: optical cables of more than 100 m.
-    pub const STANDARD: Self = Self {
-        effective: [5e-15, 1e-14],
-        symbol: [5e-15, 1e-14],
-    };
-}
-
-impl Default for Limits {
-    /// The medium of a link without a `module` record is not known, so the limits are the higher
-    /// ones.
-    fn default() -> Self {
-        Self::LOW_LATENCY
     }
 }
 
@@ -305,9 +276,17 @@ impl End {
         self.judge(reading.ts);
     }
 
-    /// Sets the limits for the FEC and the medium of the link.
+    /// Sets the limits for the FEC and the medium of the link. A link that is down has no active FEC,
+    /// so limits by an active FEC stay until another one is active.
     pub fn set_limits(&mut self, limits: Limits) {
-        self.limits = limits;
+        if self.limits.is_assumed() || !limits.is_assumed() {
+            self.limits = limits;
+        }
+    }
+
+    /// Returns the limits of bit errors.
+    pub const fn limits(&self) -> Limits {
+        self.limits
     }
 
     /// Counts link downs and bursts since the last reading.
@@ -367,8 +346,8 @@ impl End {
             });
         };
         let limits = [
-            (Rule::Symbol, self.symbol(), self.limits.symbol),
-            (Rule::Effective, self.effective(), self.limits.effective),
+            (Rule::Symbol, self.symbol(), self.limits.symbol()),
+            (Rule::Effective, self.effective(), self.limits.effective()),
         ];
         for (rule, ratio, [warning, fault]) in limits {
             let lower = ratio.map_or(0.0, |ratio| ratio.lower);
@@ -462,6 +441,18 @@ impl End {
     /// Returns the rules that apply, the most severe first.
     pub fn applied(&self) -> &[Applied] {
         &self.applied
+    }
+
+    /// Returns the rules that apply as text. A limit that does not follow from the active FEC is
+    /// marked.
+    pub fn why(&self) -> Vec<String> {
+        let text = |applied: &Applied| match applied.rule {
+            Rule::Symbol | Rule::Effective if self.limits.is_assumed() => {
+                format!("{applied} ({})", self.limits)
+            }
+            _ => applied.to_string(),
+        };
+        self.applied.iter().map(text).collect()
     }
 
     /// Returns the number of link downs in the last 24 hours.

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use ibnet_analysis::health::inventory::Module;
 use ibnet_analysis::health::reading::Counter;
-use ibnet_analysis::health::verdict::{Applied, End, Ratio, Verdict, WINDOW_NS};
+use ibnet_analysis::health::verdict::{End, Ratio, Verdict, WINDOW_NS};
 use ibnet_analysis::ports::{PortKey, PortName};
 use ibnet_record::physical::PhysicalKind;
 use ibnet_record::registers::link_down::LinkDown;
@@ -43,6 +43,8 @@ pub(crate) struct HealthLink {
     pub(crate) verdict: Verdict,
     /// The rules that apply, as text.
     pub(crate) why: Vec<String>,
+    /// What the limits of bit errors follow from.
+    limits_by: String,
     /// Why the link went down last. Null if it was not read, or if it never did.
     link_down: Option<String>,
     /// Time since which this end has its verdict, in nanoseconds since 1970.
@@ -122,7 +124,8 @@ impl<'a> Ranked<'a> {
             peer: self.peer.map(peer),
             link: port.map_or_else(String::new, |port| port.link.clone()),
             verdict: self.verdict,
-            why: end.applied().iter().map(Applied::to_string).collect(),
+            why: end.why(),
+            limits_by: end.limits().to_string(),
             link_down: link_down(self.subject),
             since_ns: end.since_ns(),
             seen_minutes: end.seen_ns() / MINUTE_NS,

@@ -15,7 +15,7 @@ use std::ops::Bound;
 use std::sync::{Arc, LazyLock};
 
 use ibnet_analysis::health::inventory::Module as Names;
-use ibnet_analysis::health::limits;
+use ibnet_analysis::health::limits::Limits;
 use ibnet_analysis::health::reading::{Counter, Reading as Counted, Window};
 use ibnet_analysis::health::verdict::End;
 use ibnet_analysis::ports::PortKey;
@@ -362,11 +362,16 @@ impl Subject {
                 self.end.add(counted);
             }
         }
-        if is_newer(Page::Module) {
+        let has_module = is_newer(Page::Module);
+        if kind == PhysicalKind::Module {
+            // A record can lack a page, which keeps its last values.
+            let names = Names::of(&self.named(kind));
+            self.end.set_limits(Limits::of(&names));
+        }
+        if has_module {
             let to_s = seconds(ts);
             let from_s = self.module.0.last().map_or(to_s, |last| last.to_s);
             let names = Names::of(&record.values);
-            self.end.set_limits(limits(&names));
             if let Some(celsius) = names.celsius {
                 self.end.add_celsius(ts, celsius);
             }
