@@ -17,6 +17,7 @@ use miette::Diagnostic;
 use serde::{Deserialize, Serialize};
 
 use crate::alerts::settings::{self, Settings, Wrong};
+use crate::verdicts;
 
 /// The keys of `ibnet-hub.toml`.
 static KEYS: Keys = Keys {
@@ -45,6 +46,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("archive_keep_age", "[\"ports=30d\"]"),
     ("archive_keep_total", "[\"ports=500GiB\"]"),
     ("archive_consumer", "\"ibnet-hub\""),
+    ("verdicts", "\"/var/lib/ibnet/verdicts\""),
     ("jobs", "\"slurm\""),
     ("hide_users", "true"),
     ("routes", "\"/var/lib/ibnet/routes.txt\""),
@@ -113,6 +115,8 @@ pub struct Raw {
     pub archive_keep_total: Vec<String>,
     /// Name of the durable consumer of a JetStream stream.
     pub archive_consumer: String,
+    /// Path of a file in which the state of the verdicts on links is kept.
+    pub verdicts: String,
     /// Path of a file with jobs, or `slurm`, or `pbs`.
     pub jobs: String,
     /// Whether the names of users are removed from jobs.
@@ -167,6 +171,7 @@ impl Default for Raw {
             archive_keep_age: Vec::new(),
             archive_keep_total: Vec::new(),
             archive_consumer: "ibnet-hub".to_owned(),
+            verdicts: String::new(),
             jobs: String::new(),
             hide_users: false,
             routes: String::new(),
@@ -291,6 +296,8 @@ pub struct Config {
     pub archive: Option<PathBuf>,
     /// How the hub packs into the archive. `None` if it only reads the archive, or has none.
     pub packing: Option<Packing>,
+    /// File in which the state of the verdicts on links is kept.
+    pub verdicts: Option<PathBuf>,
     /// Source of jobs.
     pub jobs: Option<JobSource>,
     /// Whether the names of users are removed from jobs.
@@ -377,6 +384,10 @@ impl Raw {
                 .filter(|_| self.archive_pack)
                 .map(|archive| self.packing(archive))
                 .transpose()?,
+            verdicts: path(&self.verdicts).or_else(|| {
+                let archive = path(&self.archive).filter(|_| self.archive_pack);
+                archive.map(|archive| archive.join(verdicts::FILE))
+            }),
             jobs: match &*self.jobs {
                 "" => None,
                 "slurm" => Some(JobSource::Manager(Manager::Slurm)),

@@ -21,6 +21,7 @@
 //! | `kept`, `posted` | what users change by the API, kept in files; the marks that users post |
 //! | `reread` | a file that is read again when it changes |
 //! | `texts` | limits the length of the strings in records |
+//! | `verdicts` | the state of the verdicts on links, kept in a file |
 //! | `threads` | starts the threads, and reports their panics |
 //! | `query` | answers from the records |
 //! | `http` | the server |
@@ -51,6 +52,7 @@ mod store;
 mod texts;
 mod thin;
 mod threads;
+mod verdicts;
 
 pub mod config;
 pub mod error;

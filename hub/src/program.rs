@@ -23,6 +23,7 @@ use crate::simulate::Prepared;
 use crate::state::Hub;
 use crate::store::Limits;
 use crate::threads::Threads;
+use crate::verdicts;
 
 fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
@@ -128,6 +129,9 @@ pub fn run(config: &Config, ready: impl FnOnce(&str)) -> Result<(), HubError> {
         jobs::source::start(Arc::clone(&hub), source, config.hide_users, &threads)
             .map_err(HubError::Thread)?;
     }
+    if let Some(path) = &config.verdicts {
+        verdicts::start(&hub, path.clone(), &threads).map_err(HubError::Thread)?;
+    }
     alerts::start(Arc::clone(&hub), config.alerts.clone(), clock, &threads)
         .map_err(HubError::Thread)?;
     let spool = spool.and_then(|(status, spool)| Some((status, spool?)));
@@ -170,7 +174,11 @@ pub fn run(config: &Config, ready: impl FnOnce(&str)) -> Result<(), HubError> {
         .map_err(HubError::Thread)?;
     }
     ready(&format!("{scheme}://{}", server.address()));
-    runtime.block_on(serve(hub, server, signals, panics))
+    let ended = runtime.block_on(serve(Arc::clone(&hub), server, signals, panics));
+    if let Some(path) = &config.verdicts {
+        verdicts::save(&hub, path);
+    }
+    ended
 }
 
 /// Serves the web page until a signal or the panic of a thread.

@@ -42,7 +42,7 @@ impl PhysicalKind {
                 Page::FecHistogram,
                 Page::LinkDown,
             ],
-            Self::Module => &[Page::Module],
+            Self::Module => &[Page::Module, Page::FecMode, Page::Latency],
             Self::Sensors => &[
                 Page::Sensor,
                 Page::FanLimits,

@@ -41,7 +41,10 @@ impl Modules {
             let Ok(line) = serde_json::from_slice::<Line>(line) else {
                 continue;
             };
-            if let (Some(guid), Some(port), "module") = (line.guid, line.port, &*line.kind) {
+            // A record can have only what was read of the link.
+            if let (Some(guid), Some(port), "module") = (line.guid, line.port, &*line.kind)
+                && line.module != Module::default()
+            {
                 self.0.insert((guid, PortNum(port)), line.module);
             }
         }

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use ibnet_record::physical::{ReadValues, Value};
 use ibnet_record::registers::pddr::cable_length_m;
+use ibnet_record::registers::port::round_trip_ns;
 use ibnet_record::types::{Guid, PortNum};
 use serde::Serialize;
 
@@ -45,6 +46,10 @@ pub struct Module {
     pub cable_type: Option<u64>,
     /// Version of the firmware of the module.
     pub firmware: Option<u64>,
+    /// Number of the active FEC of the link: a bit of `fec_mode_active`.
+    pub fec: Option<u32>,
+    /// Measured latency of the cable in both directions, in nanoseconds.
+    pub round_trip_ns: Option<u64>,
 }
 
 /// Type of a cable with electronics in its ends.
@@ -107,6 +112,8 @@ pub struct InventoryRow {
     pub psid: Option<Box<str>>,
     /// Length of the cable in meters.
     pub length_m: Option<f64>,
+    /// Measured latency of the cable in both directions, in nanoseconds.
+    pub round_trip_ns: Option<u64>,
     /// Temperature in degrees Celsius.
     pub celsius: Option<f64>,
     /// What is wrong, or null.
@@ -130,6 +137,7 @@ impl Row for InventoryRow {
         "firmware",
         "psid",
         "length_m",
+        "round_trip_ns",
         "celsius",
         "remark",
     ];
@@ -148,7 +156,29 @@ impl Module {
             celsius: float(values, "temperature_c"),
             cable_type: integer(values, "cable_type"),
             firmware: integer(values, "fw_version").filter(|version| *version > 0),
+            // A link that is down has none.
+            fec: integer(values, "fec_mode_active")
+                .filter(|active| *active > 0)
+                .map(u64::trailing_zeros),
+            round_trip_ns: round_trip_ns(|name| integer(values, name)),
         }
+    }
+
+    /// Keeps what a record lacks because the device did not answer a page.
+    fn keep(&mut self, before: &Self) {
+        let (fec, round_trip_ns) = (
+            self.fec.or(before.fec),
+            self.round_trip_ns.or(before.round_trip_ns),
+        );
+        if !self.was_read() {
+            self.clone_from(before);
+        }
+        (self.fec, self.round_trip_ns) = (fec, round_trip_ns);
+    }
+
+    /// Returns whether the port has a module, and the device returned its page.
+    const fn was_read(&self) -> bool {
+        self.cable_type.is_some()
     }
 
     /// Returns whether the module is one end of a cable that cannot be unplugged from it.
@@ -217,7 +247,8 @@ impl Inventory {
             .switches
             .iter()
             .map(|(guid, switch)| switch_row(*guid, switch));
-        let modules = self.modules.iter().map(|(key, module)| {
+        let modules = self.modules.iter().filter(|(_, module)| module.was_read());
+        let modules = modules.map(|(key, module)| {
             let name = self.name(*key);
             InventoryRow {
                 what: "module",
@@ -233,6 +264,7 @@ impl Inventory {
                 firmware: module.firmware.map(|version| version.to_string()),
                 psid: None,
                 length_m: module.length_m,
+                round_trip_ns: module.round_trip_ns,
                 celsius: module.celsius,
                 remark: self.contradiction(*key, module, &ends),
             }
@@ -285,6 +317,7 @@ fn switch_row(guid: Guid, switch: &Switch) -> InventoryRow {
             .map(|[major, minor, sub_minor]| format!("{major}.{minor:04}.{sub_minor:04}")),
         psid: Some(switch.psid.clone()),
         length_m: None,
+        round_trip_ns: None,
         celsius: switch.celsius,
         remark: (!slow.is_empty()).then(|| format!("slow fans: {}", slow.join(", "))),
     }
@@ -330,8 +363,12 @@ impl Fold for Inventory {
             }
             Record::Physical(record) => match (record.kind(), record.head.port) {
                 (Type::Module, Some(port)) => {
-                    let module = Module::of(&record.values);
-                    self.modules.insert((record.head.guid, port), module);
+                    let key = (record.head.guid, port);
+                    let mut module = Module::of(&record.values);
+                    if let Some(before) = self.modules.get(&key) {
+                        module.keep(before);
+                    }
+                    self.modules.insert(key, module);
                 }
                 (Type::Sensors, _) => {
                     self.switches.insert(record.head.guid, Switch::of(record));

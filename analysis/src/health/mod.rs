@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `poisson` | the exact interval of a number of errors |
 //! | [`reading`] | the counters of one reading, and their differences |
+//! | [`limits`] | the limits of bit errors, by the FEC and the medium |
 //! | [`verdict`] | the rules, and the state of one end of a link |
 //! | [`course`] | the counters of bit errors over time, for pictures |
 //! | [`pdr`] | the rule of another program, for comparison |
@@ -27,6 +28,7 @@ use crate::rows::Row;
 
 pub mod course;
 pub mod inventory;
+pub mod limits;
 pub mod pdr;
 pub mod planes;
 mod poisson;
@@ -34,14 +36,12 @@ pub mod reading;
 pub mod verdict;
 
 use self::course::Course;
-use self::inventory::{Inventory, Module, OPTICAL};
+use self::inventory::Inventory;
+use self::limits::Limits;
 use self::pdr::{POLL_NS, Pdr, PdrRow, Sample};
 use self::planes::PlaneReading;
 use self::reading::{Counter, Reading};
-use self::verdict::{Applied, End, Limits, Ratio, Verdict, WINDOW_NS};
-
-/// Links of more than this length have the limits of long optical cables.
-const LONG_M: f64 = 100.0;
+use self::verdict::{Applied, End, Ratio, Verdict, WINDOW_NS};
 
 /// Why a cable is replaced and not only cleaned.
 const BOTH: &str = "the other end has a fault too";
@@ -97,6 +97,8 @@ pub struct HealthRow {
     pub rules: Vec<Applied>,
     /// The rules as text.
     pub why: Vec<String>,
+    /// What the limits of bit errors follow from: the active FEC, or what was assumed.
+    pub limits_by: String,
     /// Time since which this end has its verdict, in nanoseconds since 1970.
     pub since_ns: u64,
     /// Number of minutes of readings, at most `window_minutes`.
@@ -153,6 +155,7 @@ impl Row for HealthRow {
         "link",
         "verdict",
         "why",
+        "limits_by",
         "since_ns",
         "seen_minutes",
         "window_minutes",
@@ -390,7 +393,7 @@ impl Health {
             .map(|(retried, codes)| retried as f64 / codes as f64);
         let histogram = records.histogram();
         let verdict = end.combined(other.map(|other| &other.end));
-        let mut why: Vec<String> = end.applied().iter().map(Applied::to_string).collect();
+        let mut why = end.why();
         if verdict == Verdict::Replace {
             let is_both = end.combined(None) != Verdict::Replace;
             why.push(if is_both { BOTH } else { AGAIN }.to_owned());
@@ -402,6 +405,7 @@ impl Health {
             verdict,
             rules: end.applied().to_vec(),
             why,
+            limits_by: end.limits().to_string(),
             since_ns: end.since_ns(),
             seen_minutes: end.seen_ns() / (WINDOW_NS / 125),
             window_minutes: 125,
@@ -430,16 +434,6 @@ impl Health {
             slope: slope(&histogram),
             histogram,
         }
-    }
-}
-
-/// Returns the limits for the medium of a link.
-pub fn limits(module: &Module) -> Limits {
-    let is_optical = matches!(module.cable_type, Some(inventory::ACTIVE | OPTICAL));
-    if is_optical && module.length_m.is_some_and(|length| length > LONG_M) {
-        Limits::STANDARD
-    } else {
-        Limits::LOW_LATENCY
     }
 }
 
@@ -479,7 +473,7 @@ impl Fold for Health {
                     .add_plane(reading, gbps.map(|gbps| gbps * 1e9 / 8.0));
             }
         } else if let Some(module) = self.inventory.modules.get(&key) {
-            records.end.set_limits(limits(module));
+            records.end.set_limits(Limits::of(module));
             if let Some(celsius) = module.celsius {
                 records.end.add_celsius(ts, celsius);
                 if self.keeps == Keeps::Polls {

@@ -9,6 +9,7 @@
 use std::collections::BTreeMap;
 
 use ibnet_record::physical::ReadValues;
+use serde::{Deserialize, Serialize};
 
 /// Min time over which planes are compared.
 pub const MIN_NS: u64 = 60_000_000_000;
@@ -23,7 +24,7 @@ pub const LESS: f64 = 0.1;
 const UP: [u64; 2] = [3, 5];
 
 /// One reading of one plane.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct PlaneReading {
     /// Time of the reading, in nanoseconds since 1970.
     pub ts: u64,
@@ -67,7 +68,7 @@ impl PlaneReading {
 }
 
 /// What is wrong with a plane.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub enum Fault {
     /// It is down, and another one is up. This is its state.
     Down(u64),
@@ -79,7 +80,7 @@ pub enum Fault {
 type Set = BTreeMap<u64, PlaneReading>;
 
 /// The planes of one port, from all readings so far.
-#[derive(Clone, PartialEq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Planes {
     /// The set at the start of the window, and the newest one.
     start: Set,

@@ -1,6 +1,7 @@
 //! One reading of the physical layer of a port, as the verdict uses it.
 
 use ibnet_record::physical::{ReadValues, Value};
+use serde::{Deserialize, Serialize};
 
 /// Max number of lanes of a link.
 pub const LANES: usize = 8;
@@ -57,7 +58,7 @@ const ABSENT: u64 = u64::MAX;
 const MAX_OVERLAP_MS: u64 = 60_000;
 
 /// The counters of a port at one time.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Reading {
     /// Time of the reading in nanoseconds since 1970.
     pub ts: u64,

@@ -6,8 +6,9 @@
 use std::collections::VecDeque;
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
+use super::limits::Limits;
 use super::planes::{Fault, LESS, PlaneReading, Planes};
 use super::poisson;
 use super::reading::{Counter, Reading, Window};
@@ -42,7 +43,7 @@ const WORSE_LANE: f64 = 100.0;
 const BURST: f64 = 30.0;
 
 /// Verdict on a link.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
     /// No rule applies.
@@ -69,7 +70,7 @@ impl Verdict {
 }
 
 /// A rule that a verdict follows from.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Rule {
     /// Errors that PLR left are above the limit for errors, or that for warnings.
@@ -93,7 +94,7 @@ pub enum Rule {
 }
 
 /// A rule that applies.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Applied {
     /// The rule.
     pub rule: Rule,
@@ -134,38 +135,8 @@ impl fmt::Display for Applied {
     }
 }
 
-/// Limits of the ratios of bit errors for a kind of FEC and a medium: for a warning and for a
-/// fault (NVIDIA, InfiniBand Cluster Bring-up Procedure).
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Limits {
-    effective: [f64; 2],
-    symbol: [f64; 2],
-}
-
-impl Limits {
-    /// Low-latency FEC with PLR: copper cables, and optical ones up to 100 m.
-    pub const LOW_LATENCY: Self = Self {
-        effective: [5e-12, 1e-11],
-        symbol: [5e-15, 1e-14],
-    };
-
-    /// Standard FEC: optical cables of more than 100 m.
-    pub const STANDARD: Self = Self {
-        effective: [5e-15, 1e-14],
-        symbol: [5e-15, 1e-14],
-    };
-}
-
-impl Default for Limits {
-    /// The medium of a link without a `module` record is not known, so the limits are the higher
-    /// ones.
-    fn default() -> Self {
-        Self::LOW_LATENCY
-    }
-}
-
 /// Times of the last events of a kind, at most [`Recent::MAX`].
-#[derive(Clone, PartialEq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 struct Recent(VecDeque<u64>);
 
 impl Recent {
@@ -222,8 +193,10 @@ impl Ratio {
     }
 }
 
-/// The condition of one end of a link, from all readings so far.
-#[derive(Clone, PartialEq, Debug, Default)]
+/// The condition of one end of a link, from all readings so far. A program that continues with the
+/// serialized state after a restart has the same verdicts as without the restart.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct End {
     /// Readings at least [`SPACING_NS`] apart, the newest last. The first one is the start of the
     /// window.
@@ -283,8 +256,11 @@ impl End {
         self.judge(now);
     }
 
-    /// Adds the temperature of the module.
+    /// Adds the temperature of the module. One that is older than the last one is ignored.
     pub fn add_celsius(&mut self, ts: u64, celsius: f64) {
+        if self.celsius.is_some_and(|(last, _)| ts <= last) {
+            return;
+        }
         if let Some((before, earlier)) = self.celsius.replace((ts, celsius))
             && celsius - earlier > MAX_JUMP
             && ts <= before + JUMP_NS
@@ -308,8 +284,17 @@ impl End {
     }
 
     /// Sets the limits for the FEC and the medium of the link.
+    /// Sets the limits for the FEC and the medium of the link. A link that is down has no active FEC,
+    /// so limits by an active FEC stay until another one is active.
     pub fn set_limits(&mut self, limits: Limits) {
-        self.limits = limits;
+        if self.limits.is_assumed() || !limits.is_assumed() {
+            self.limits = limits;
+        }
+    }
+
+    /// Returns the limits of bit errors.
+    pub const fn limits(&self) -> Limits {
+        self.limits
     }
 
     /// Counts link downs and bursts since the last reading.
@@ -343,10 +328,12 @@ impl End {
     }
 
     fn judge(&mut self, now: u64) {
+        let was_faulty = self.has_fault();
         self.applied = self.rules(now);
         if self.has_fault() {
             let last = self.last_fault_ns.replace(now);
-            self.is_repeated |= last.is_some_and(|last| last + CLEAN_NS < now);
+            // A time without readings is not a good one.
+            self.is_repeated |= !was_faulty && last.is_some_and(|last| last + CLEAN_NS < now);
         }
         let verdict = self.combined(None);
         if self.verdict != verdict || self.since_ns == 0 {
@@ -367,8 +354,8 @@ impl End {
             });
         };
         let limits = [
-            (Rule::Symbol, self.symbol(), self.limits.symbol),
-            (Rule::Effective, self.effective(), self.limits.effective),
+            (Rule::Symbol, self.symbol(), self.limits.symbol()),
+            (Rule::Effective, self.effective(), self.limits.effective()),
         ];
         for (rule, ratio, [warning, fault]) in limits {
             let lower = ratio.map_or(0.0, |ratio| ratio.lower);
@@ -455,13 +442,25 @@ impl End {
 
     /// Returns the time for which the readings are known, at most [`WINDOW_NS`].
     pub fn seen_ns(&self) -> u64 {
-        let seen = |last: &Reading| (last.ts - self.first_ts).min(WINDOW_NS);
+        let seen = |last: &Reading| last.ts.saturating_sub(self.first_ts).min(WINDOW_NS);
         self.marks.back().map_or(0, seen)
     }
 
     /// Returns the rules that apply, the most severe first.
     pub fn applied(&self) -> &[Applied] {
         &self.applied
+    }
+
+    /// Returns the rules that apply as text. A limit that does not follow from the active FEC is
+    /// marked.
+    pub fn why(&self) -> Vec<String> {
+        let text = |applied: &Applied| match applied.rule {
+            Rule::Symbol | Rule::Effective if self.limits.is_assumed() => {
+                format!("{applied} ({})", self.limits)
+            }
+            _ => applied.to_string(),
+        };
+        self.applied.iter().map(text).collect()
     }
 
     /// Returns the number of link downs in the last 24 hours.
@@ -474,6 +473,11 @@ impl End {
     /// Returns the time since which this end has its verdict, in nanoseconds since 1970.
     pub const fn since_ns(&self) -> u64 {
         self.since_ns
+    }
+
+    /// Returns the time of the last reading in nanoseconds since 1970, or 0 without one.
+    pub fn last_ns(&self) -> u64 {
+        self.marks.back().map_or(0, |last| last.ts)
     }
 
     /// Returns the last temperature of the module in degrees Celsius.
@@ -658,6 +662,63 @@ mod tests {
             };
             assert_eq!(end.combined(None), expected, "{minute}");
         }
+    }
+
+    #[test]
+    fn restart_at_any_minute_changes_no_verdict() {
+        let (mut all, mut restarted) = (End::default(), End::default());
+        let (mut lost, mut lanes) = (0, [0; 4]);
+        for minute in 1..=900 {
+            lost += u64::from((10..20).contains(&minute) || minute > 700) * 1000;
+            lanes = lanes.map(|lane| lane + if minute == 500 { 100_000 } else { 100 });
+            let counters = [
+                ("phy_effective_errors", 160 * lost),
+                ("rs_fec_uncorrectable_blocks", lost),
+                ("link_down_events", minute / 300),
+            ];
+            let text = serde_json::to_vec(&restarted).expect("serialized");
+            restarted = serde_json::from_slice(&text).expect("read");
+            for end in [&mut all, &mut restarted] {
+                end.add(reading(minute, &counters, lanes));
+                end.add_celsius(minute * MINUTE_NS, 40.0 + (minute / 30) as f64 * 1.1);
+            }
+            let verdict = |end: &End| {
+                (
+                    end.combined(None),
+                    rules(end),
+                    end.seen_ns(),
+                    end.since_ns(),
+                )
+            };
+            assert_eq!(verdict(&all), verdict(&restarted), "{minute}");
+        }
+        assert_eq!(all.combined(None), Verdict::Replace);
+    }
+
+    #[test]
+    fn events_while_nothing_was_read_count_and_the_time_is_not_a_good_one() {
+        let mut end = steady(130, &LOST, [100; 4]);
+        let counters = |minute: u64| LOST.map(|(name, value)| (name, value * minute));
+        let downs =
+            |minute, downs| [&counters(minute)[..], &[("link_down_events", downs)]].concat();
+        end.add(reading(131, &downs(131, 0), [13_100; 4]));
+        // A program that kept the state was stopped for four hours.
+        end.add(reading(371, &downs(371, 2), [37_100; 4]));
+        assert_eq!(rules(&end), [Rule::Effective, Rule::LinkDown]);
+        assert_eq!(
+            end.combined(None),
+            Verdict::Clean,
+            "the fault was there all the time"
+        );
+        // Records that are read a second time change nothing.
+        let before = end.clone();
+        end.add(reading(370, &downs(370, 0), [37_000; 4]));
+        end.add_celsius(371 * MINUTE_NS, 80.0);
+        end.add_celsius(370 * MINUTE_NS, 20.0);
+        assert_eq!(
+            (end.celsius(), end.last_ns()),
+            (Some(80.0), before.last_ns())
+        );
     }
 
     #[test]

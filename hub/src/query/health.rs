@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use ibnet_analysis::health::inventory::Module;
 use ibnet_analysis::health::reading::Counter;
-use ibnet_analysis::health::verdict::{Applied, End, Ratio, Verdict, WINDOW_NS};
+use ibnet_analysis::health::verdict::{End, Ratio, Verdict, WINDOW_NS};
 use ibnet_analysis::ports::{PortKey, PortName};
 use ibnet_record::physical::PhysicalKind;
 use ibnet_record::registers::link_down::LinkDown;
@@ -43,6 +43,8 @@ pub(crate) struct HealthLink {
     pub(crate) verdict: Verdict,
     /// The rules that apply, as text.
     pub(crate) why: Vec<String>,
+    /// What the limits of bit errors follow from.
+    limits_by: String,
     /// Why the link went down last. Null if it was not read, or if it never did.
     link_down: Option<String>,
     /// Time since which this end has its verdict, in nanoseconds since 1970.
@@ -66,6 +68,7 @@ struct Ranked<'a> {
     key: PortKey,
     subject: &'a Subject,
     port: Option<&'a TopologyPort>,
+    peer: Option<PortKey>,
     verdict: Verdict,
     /// Ratios of bit errors after PLR, after FEC, and before.
     ratios: [f64; 3],
@@ -80,23 +83,18 @@ impl<'a> Ranked<'a> {
         }
         let ports = &state.topology.ports;
         let port = state.topology.find(key).and_then(|index| ports.get(index));
-        let peer = port.and_then(|port| {
-            let (guid, peer) = port.peer_guid.zip(port.peer_port)?;
-            Some(&state.store.physical.get((guid, Some(peer)))?.end)
-        });
+        // After a restart, no record has named the peer yet.
+        let peer = port.map_or(subject.peer, |port| port.peer_guid.zip(port.peer_port));
+        let other = peer.and_then(|(guid, port)| state.store.physical.get((guid, Some(port))));
         Some(Self {
             key,
             subject,
             port,
-            verdict: end.combined(peer),
+            peer,
+            verdict: end.combined(other.map(|other| &other.end)),
             ratios: [Counter::Symbols, Counter::Effective, Counter::Corrected]
                 .map(|counter| ratio(end, counter)),
         })
-    }
-
-    fn peer(&self) -> Option<PortKey> {
-        let port = self.port?;
-        port.peer_guid.zip(port.peer_port)
     }
 
     /// Orders ends of links, the worst one first.
@@ -123,10 +121,11 @@ impl<'a> Ranked<'a> {
         HealthLink {
             port: PortName::new(name, self.key),
             rank,
-            peer: self.peer().map(peer),
+            peer: self.peer.map(peer),
             link: port.map_or_else(String::new, |port| port.link.clone()),
             verdict: self.verdict,
-            why: end.applied().iter().map(Applied::to_string).collect(),
+            why: end.why(),
+            limits_by: end.limits().to_string(),
             link_down: link_down(self.subject),
             since_ns: end.since_ns(),
             seen_minutes: end.seen_ns() / MINUTE_NS,
@@ -158,6 +157,11 @@ fn link_down(subject: &Subject) -> Option<String> {
         .map(|down| down.to_string())
 }
 
+/// Returns the other end of the link of a port, if it is known.
+pub(crate) fn peer(state: &State, key: PortKey, subject: &Subject) -> Option<PortKey> {
+    Ranked::of(state, key, subject)?.peer
+}
+
 /// Returns all links, the worst one first.
 fn ranked(state: &State) -> Vec<Ranked<'_>> {
     let ends = state.store.physical.ports();
@@ -165,7 +169,7 @@ fn ranked(state: &State) -> Vec<Ranked<'_>> {
         .filter_map(|(key, subject)| Some((key, Ranked::of(state, key, subject)?)))
         .collect();
     let is_worse = |end: &&Ranked<'_>| {
-        let other = end.peer().and_then(|peer| ends.get(&peer));
+        let other = end.peer.and_then(|peer| ends.get(&peer));
         other.is_none_or(|other| end.order(other).is_le())
     };
     let mut links: Vec<Ranked<'_>> = ends.values().filter(is_worse).copied().collect();

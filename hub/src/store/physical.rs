@@ -12,13 +12,15 @@
 //!    has about a hundred points.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::{Arc, LazyLock};
 
 use ibnet_analysis::health::inventory::Module as Names;
-use ibnet_analysis::health::limits;
+use ibnet_analysis::health::limits::Limits;
 use ibnet_analysis::health::planes::PlaneReading;
 use ibnet_analysis::health::reading::{Counter, Reading as Counted, Window};
 use ibnet_analysis::health::verdict::End;
+use ibnet_analysis::ports::PortKey;
 use ibnet_analysis::record::Physical as Record;
 use ibnet_record::physical::{
     self, Column, MAX_PAGES, MAX_PLANES, PhysicalKind, ReadValues, Value,
@@ -78,6 +80,8 @@ pub(crate) struct Subject {
     pub(crate) planes: Vec<(PlaneReading, Option<PlaneReading>)>,
     /// State of the verdict on this end of the link.
     pub(crate) end: End,
+    /// The other end of the link, as known before the hub was restarted.
+    pub(crate) peer: Option<PortKey>,
     /// The last reading of bit errors.
     counted: Option<Counted>,
     /// Bit errors.
@@ -281,10 +285,35 @@ impl Physical {
     }
 
     /// Returns all ports in order.
-    pub(crate) fn ports(&self) -> impl Iterator<Item = ((Guid, PortNum), &Subject)> {
-        self.subjects
-            .iter()
-            .filter_map(|((guid, port), subject)| Some(((*guid, (*port)?), &**subject)))
+    pub(crate) fn ports(&self) -> impl Iterator<Item = (PortKey, &Subject)> {
+        self.ports_after(None)
+    }
+
+    /// Returns the ports behind one, in order.
+    pub(crate) fn ports_after(
+        &self,
+        key: Option<PortKey>,
+    ) -> impl Iterator<Item = (PortKey, &Subject)> {
+        let first = key.map_or(Bound::Unbounded, |(guid, port)| {
+            Bound::Excluded((guid, Some(port)))
+        });
+        let subjects = self.subjects.range((first, Bound::Unbounded));
+        subjects.filter_map(|((guid, port), subject)| Some(((*guid, (*port)?), &**subject)))
+    }
+
+    /// Continues with the state of a verdict from before a restart, and the other end of the link.
+    /// A port that has records already, or for which there is no memory, keeps what it has.
+    pub(crate) fn restore(&mut self, (guid, port): PortKey, end: End, peer: Option<PortKey>) {
+        let key = (guid, Some(port));
+        if self.octets < self.max && !self.subjects.contains_key(&key) {
+            let subject = Box::new(Subject {
+                end,
+                peer,
+                ..Subject::default()
+            });
+            self.octets += subject.octets();
+            self.subjects.insert(key, subject);
+        }
     }
 
     /// Drops everything before a time, in nanoseconds since 1970.
@@ -366,11 +395,16 @@ impl Subject {
                 self.end.add(counted);
             }
         }
-        if is_newer(Page::Module) {
+        let has_module = is_newer(Page::Module);
+        if kind == PhysicalKind::Module {
+            // A record can lack a page, which keeps its last values.
+            let names = Names::of(&self.named(kind));
+            self.end.set_limits(Limits::of(&names));
+        }
+        if has_module {
             let to_s = seconds(ts);
             let from_s = self.module.0.last().map_or(to_s, |last| last.to_s);
             let names = Names::of(&record.values);
-            self.end.set_limits(limits(&names));
             if let Some(celsius) = names.celsius {
                 self.end.add_celsius(ts, celsius);
             }
@@ -382,7 +416,7 @@ impl Subject {
     /// Returns the time of the newest reading in nanoseconds since 1970.
     fn newest_ns(&self) -> u64 {
         let all = self.readings.iter().flat_map(|reading| reading.read_ns);
-        all.max().unwrap_or(0)
+        all.max().unwrap_or(0).max(self.end.last_ns())
     }
 
     fn octets(&self) -> usize {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use ibnet_store::archive::Archive;
 use ibnet_store::read::ArchiveFile;
 use ibnet_store::schema::TableName;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::hub::Hub;
 use super::{append, lines, start_line};
@@ -209,4 +209,37 @@ fn archive_is_only_read_if_the_configuration_demands_it() {
         .unwrap();
     let health = hub.wait_for("health", |health| health["records"] == 1);
     assert!(health["archive"].is_null() && !root.exists(), "{health}");
+}
+
+#[test]
+fn verdicts_outlive_a_hub_that_packs_into_an_archive() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, root) = (folder.path().join("lines"), folder.path().join("archive"));
+    // Readings of three hours, with lost blocks in each minute; slots have the length of seconds.
+    let reading = |minute: u64| {
+        let line = json!({
+            "type": "phy", "ts": 60_000_000_000 * minute, "slot": 60 * minute, "sampler": "s", "guid": "0x0000000000000001",
+            "port": 1, "lid": 1, "node": "leaf", "dt_ns": null, "time_since_last_clear_ms": 60_000 * minute,
+            "phy_received_bits": 24_000_000_000_000_u64 * minute, "phy_corrected_bits": 400 * minute,
+            "phy_effective_errors": 1600 * minute, "rs_fec_uncorrectable_blocks": 10 * minute,
+        });
+        format!("{line}\n")
+    };
+    let readings: String = (1..=180).map(reading).collect();
+    append(
+        &file,
+        &(start_line("s", 1) + &lines("s", 180 * 60, 0.5) + &readings),
+    );
+    let arguments = arguments(folder.path(), &root);
+    let is_clean = |links: &Value| links["counts"]["clean"] == 1;
+    let hub = start(&arguments, &[&format!("file:{}", file.display())]);
+    let before = hub.wait_for("links/health", is_clean);
+    assert_eq!(hub.stop(), Some(0));
+    assert!(root.join(".verdicts").exists());
+    // Nothing is read again.
+    let hub = start(&arguments, &[&format!("file:{}.other", file.display())]);
+    let links = hub.get("links/health");
+    for name in ["verdict", "why", "since_ns", "seen_minutes", "effective"] {
+        assert_eq!(links["rows"][0][name], before["rows"][0][name], "{name}");
+    }
 }

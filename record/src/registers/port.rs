@@ -38,10 +38,38 @@ pub static PRTL: Register = Register {
     ],
 };
 
-/// PPLM: FEC of the link.
-///
-/// `fec_mode_active` is a set of bits: 0 none, 1 Fire code, 2 RS(528,514), 3 RS(271,257),
-/// 7 RS(544,514), 9 RS(272,257+1), 12 RS(544,514) with PLR, 13 RS(271,257) with PLR.
+/// Returns the measured latency of a cable in both directions, in nanoseconds. `integer` returns a
+/// value of [`PRTL`] by its name. `None` if the device does not measure it, or if the port is down.
+pub fn round_trip_ns(integer: impl Fn(&str) -> Option<u64>) -> Option<u64> {
+    const DOWN: u64 = 0xff_ffff;
+    let latency = integer("round_trip_latency").filter(|latency| *latency != DOWN)?;
+    (integer("rtt_support")? == 1).then_some(latency * integer("latency_res")?)
+}
+
+/// The kinds of error correction (FEC), by their bits in `fec_mode_active` of [`PPLM`].
+static FECS: [(u32, &str); 13] = [
+    (0, "none"),
+    (1, "Fire code"),
+    (2, "RS(528,514)"),
+    (3, "RS(271,257)"),
+    (6, "RS(544,514) interleaved"),
+    (7, "RS(544,514)"),
+    (9, "RS(272,257+1)"),
+    (10, "RS(272,257+1) interleaved"),
+    (11, "RS(544,514) interleaved with PLR"),
+    (12, "RS(544,514) with PLR"),
+    (13, "RS(271,257) with PLR"),
+    (14, "RS(272,257+1) with PLR"),
+    (15, "RS(272,257+1) interleaved with PLR"),
+];
+
+/// Returns the name of a FEC by its bit in `fec_mode_active`.
+pub fn fec_name(bit: u32) -> String {
+    let found = FECS.iter().find(|(known, _)| *known == bit);
+    found.map_or_else(|| format!("number {bit}"), |(_, name)| (*name).to_owned())
+}
+
+/// PPLM: FEC of the link. `fec_mode_active` is a set of bits with one bit: see [`fec_name`].
 pub static PPLM: Register = Register {
     id: 0x5023,
     name: "PPLM",

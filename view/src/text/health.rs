@@ -1,5 +1,6 @@
 //! Writes the list of links with a verdict, and the inventory.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use ibnet_analysis::health::HealthRow;
@@ -10,6 +11,9 @@ use ibnet_analysis::when::Zone;
 use ibnet_record::types::Printable;
 
 use super::{count, table};
+
+/// Max length of a line below an end.
+const WIDTH: usize = 90;
 
 /// Max number of jobs of an end.
 const MAX_JOBS: usize = 4;
@@ -41,6 +45,17 @@ pub fn report(rows: &[HealthRow], zone: &Zone) -> String {
             text,
             "less than {window} minutes seen, so the verdict is good or watch: {}",
             count(short, "end")
+        );
+    }
+    let mut limits: BTreeMap<&str, usize> = BTreeMap::new();
+    for row in rows {
+        *limits.entry(&row.limits_by).or_default() += 1;
+    }
+    for (basis, ends) in limits {
+        let _ = writeln!(
+            text,
+            "limits of bit errors by {basis}: {}",
+            count(ends, "end")
         );
     }
     let is_bad = |row: &&HealthRow| row.verdict != Verdict::Good;
@@ -79,10 +94,15 @@ fn reasons(row: &HealthRow) -> Vec<String> {
     if let Some(last) = lines.last_mut()
         && row.seen_minutes < row.window_minutes
     {
-        *last += &format!(
-            " ({} of {} minutes seen)",
+        let seen = format!(
+            "({} of {} minutes seen)",
             row.seen_minutes, row.window_minutes
         );
+        if last.len() + seen.len() < WIDTH {
+            *last += &format!(" {seen}");
+        } else {
+            lines.push(seen);
+        }
     }
     let jobs = row.jobs.iter().take(MAX_JOBS);
     let mut jobs: Vec<_> = jobs.map(|job| Printable(job).to_string()).collect();

@@ -43,7 +43,8 @@ fn place(link: u64, is_switch: bool) -> (String, u64, String) {
 
 /// Writes eight hours of readings, one in about a minute. Errors, link downs, resets of counters
 /// and temperatures are random; those of link 0 are always good, link 1 loses blocks at both ends,
-/// and one lane of link 2 has many more errors than the others. The links 9 and 10 have four
+/// and one lane of link 2 has many more errors than the others. The active FEC is known of the links
+/// from 2 on; that of link 3 has stricter limits. The links 9 and 10 have four
 /// planes: one of link 9 carries 20 % less than the others, and one of link 10 is down.
 fn records(seed: u64) -> String {
     let (mut rng, mut text) = (fastrand::Rng::with_seed(seed), String::new());
@@ -66,6 +67,7 @@ fn records(seed: u64) -> String {
                 let blocks = match link {
                     0 | 2 => 0,
                     1 => 20,
+                    3 => u64::from(rng.u32(..20) == 0),
                     _ => u64::from(rng.u32(..100) == 0),
                 };
                 end.blocks += blocks;
@@ -114,13 +116,26 @@ fn records(seed: u64) -> String {
                         (8, true) => 7,
                         _ => link,
                     };
-                    let module = line(
+                    let mut module = line(
                         "module",
                         json!({
                             "cable_type": 1, "cable_length": 30, "cable_identifier": 8, "vendor_name": "V", "vendor_pn": "P-1",
                             "vendor_sn": format!("SN{cable:03}"), "temperature_c": end.celsius, "fw_version": 0,
                         }),
                     );
+                    // A link that was just down has no FEC, and a device can leave out a page.
+                    match (link, minute % 25) {
+                        (0 | 1, _) | (_, 10) => {}
+                        (_, 5) => module["fec_mode_active"] = 0.into(),
+                        (3, _) => module["fec_mode_active"] = (1 << 7).into(),
+                        _ => module["fec_mode_active"] = (1 << 13).into(),
+                    }
+                    if minute % 25 == 15 {
+                        let module = module.as_object_mut().unwrap();
+                        module.retain(|name, _| {
+                            !name.starts_with("cable") && !name.starts_with("vendor")
+                        });
+                    }
                     let _ = writeln!(text, "{module}");
                     for plane in 1..=if matches!(link, 9 | 10) { 4 } else { 0 } {
                         let (share, state) = match (link, plane) {
@@ -206,6 +221,53 @@ fn worst_links_are_listed_first_with_their_rules() {
         text.contains("SN001") && text.contains("lane 3: at least"),
         "{text}"
     );
+}
+
+#[test]
+fn limits_are_those_of_the_active_fec_and_an_assumption_is_stated() {
+    let dir = recorded(1);
+    let rows = rows(dir.path(), &["health"]);
+    for link in 0..LINKS {
+        for row in &rows {
+            let (guid, port, _) = place(link, row["guid"] == Guid(1).to_string());
+            if (&row["guid"], &row["port"]) != (&guid.into(), &port.into()) {
+                continue;
+            }
+            let expected = match link {
+                0 | 1 => "medium, FEC not read",
+                3 => "active FEC RS(544,514)",
+                _ => "active FEC RS(271,257) with PLR",
+            };
+            assert_eq!(row["limits_by"], expected, "{row}");
+            let why = row["why"].to_string();
+            assert_eq!(why.contains("(medium, FEC not read)"), link == 1, "{why}");
+            for rule in row["rules"].as_array().unwrap() {
+                if rule["rule"] == "effective" {
+                    let limits = if link == 3 {
+                        [5e-15, 1e-14]
+                    } else {
+                        [5e-12, 1e-11]
+                    };
+                    assert!(limits.map(Value::from).contains(&rule["limit"]), "{rule}");
+                }
+            }
+        }
+    }
+    let is_strict = |row: &Value| {
+        let rules = row["rules"].as_array().unwrap();
+        rules
+            .iter()
+            .any(|rule| rule["rule"] == "effective" && rule["limit"] == 1e-14)
+    };
+    assert!(rows.iter().any(is_strict), "link 3 lost blocks");
+    let (_, text, _) = on_lines(dir.path(), &["health"]);
+    for line in [
+        "limits of bit errors by active FEC RS(271,257) with PLR: 18 ends\n",
+        "limits of bit errors by active FEC RS(544,514): 2 ends\n",
+        "limits of bit errors by medium, FEC not read: 4 ends\n",
+    ] {
+        assert!(text.contains(line), "{text}");
+    }
 }
 
 #[test]

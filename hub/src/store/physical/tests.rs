@@ -161,6 +161,41 @@ fn module_has_its_values_and_a_series() {
     assert_eq!(measured, [of(48.5), of(50.25)]);
 }
 
+#[test]
+fn limits_follow_from_all_pages_that_were_read() {
+    let mut store = Physical::new(usize::MAX);
+    let cable = json!({"cable_type": 1, "cable_length": 120, "cable_identifier": 0});
+    for (minute, values, expected) in [
+        (
+            1,
+            json!({"fec_mode_active": 1 << 2}),
+            "medium, no limit for FEC RS(528,514)",
+        ),
+        (2, cable, "medium, no limit for FEC RS(528,514)"),
+        (
+            3,
+            json!({"fec_mode_active": 1 << 13}),
+            "active FEC RS(271,257) with PLR",
+        ),
+        (
+            4,
+            json!({"fec_mode_active": 0}),
+            "active FEC RS(271,257) with PLR",
+        ),
+        (
+            5,
+            json!({"fec_mode_active": 1 << 7}),
+            "active FEC RS(544,514)",
+        ),
+    ] {
+        add_at(&mut store, (Type::Module, 1, minute, minute), &values);
+        let limits = store.get(KEY).expect("readings").end.limits();
+        assert_eq!(limits.to_string(), expected, "{minute}");
+        let is_strict = [2, 5].contains(&minute);
+        assert_eq!(limits.effective()[1] == 1e-14, is_strict, "{minute}");
+    }
+}
+
 /// The sum of a series is that of all readings, however long it is.
 #[test]
 fn long_series_has_few_points_and_keeps_its_sums() {

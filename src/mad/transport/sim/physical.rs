@@ -283,6 +283,12 @@ impl Cable {
         shares
     }
 
+    /// Returns the number of the active FEC that the registers state: that of short NVIDIA cables,
+    /// RS(271,257) with PLR or RS(528,514).
+    pub(super) const fn fec(&self) -> u32 {
+        if self.has_four_levels { 13 } else { 2 }
+    }
+
     fn bits_per_second(&self) -> f64 {
         self.lane_rate * self.lanes as f64
     }

@@ -149,6 +149,8 @@ pub(super) fn of_port(
         Page::LinkDown if downs > 0 => link_down(&mut page, cable.down_reason(downs)),
         Page::LinkDown => {}
         Page::Module => module(&mut page, cable, at),
+        Page::FecMode => page.set("fec_mode_active", &[1 << cable.fec()]),
+        Page::Latency => latency(&mut page, cable),
         _ => return Err(MadStatus::UNSUPPORTED_REGISTER),
     }
     Ok(page.image)
@@ -278,6 +280,25 @@ fn ber(page: &mut PageImage, cable: &Cable, receiver: &Receiver, at: Instant) {
         "fc_zero_hist",
         &[first_empty.unwrap_or(receiver.histogram.len()) as u64],
     );
+}
+
+/// Latency of a meter of cable, and of the electronics at one end, in nanoseconds.
+const NS_PER_METER: u64 = 5;
+const NS_OF_END: u64 = 50;
+
+fn latency(page: &mut PageImage, cable: &Cable) {
+    for (name, value) in [
+        ("rtt_support", 1),
+        ("latency_res", 1),
+        ("latency_accuracy", 4),
+        ("local_phy_latency", NS_OF_END),
+        (
+            "round_trip_latency",
+            2 * (NS_PER_METER * cable.length() + NS_OF_END),
+        ),
+    ] {
+        page.set(name, &[value]);
+    }
 }
 
 /// Celsius and volts of the module's registers.

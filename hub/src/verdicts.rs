@@ -1,0 +1,246 @@
+//! Keeps the state of the verdicts on links in a file, so that a restart of the hub makes no verdict
+//! better.
+//!
+//! A line has one end of a link; the lines are compressed, with a checksum. The counters of devices
+//! go on while the hub is stopped, so only the times of events within the gap are not exact. After a
+//! crash, bursts of bit errors since the last write are missing too.
+
+use std::fs::File;
+use std::io::{self, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use ibnet::cli::Staged;
+use ibnet_analysis::health::verdict::End;
+use ibnet_analysis::ports::PortKey;
+use ibnet_record::limits;
+use serde::{Deserialize, Serialize};
+
+use crate::query::health;
+use crate::state::Hub;
+use crate::threads::Threads;
+
+/// Name of the file in the folder of an archive.
+pub(crate) const FILE: &str = ".verdicts";
+
+/// Time between two writes.
+const EVERY: Duration = Duration::from_secs(60);
+
+/// Number of ends that are written under one lock.
+const AT_ONCE: usize = 64;
+
+/// One end of a link.
+#[derive(Debug, Serialize, Deserialize)]
+struct Line<End> {
+    port: PortKey,
+    peer: Option<PortKey>,
+    end: End,
+}
+
+/// Reads the file, and starts the thread that writes it.
+///
+/// # Errors
+/// Returns the error of the operating system if the thread cannot be started.
+pub(crate) fn start(hub: &Arc<Hub>, path: PathBuf, threads: &Threads) -> io::Result<()> {
+    load(hub, &path);
+    let hub = Arc::clone(hub);
+    threads.start("verdicts", move || {
+        loop {
+            thread::sleep(EVERY);
+            save(&hub, &path);
+        }
+    })
+}
+
+/// Continues with the verdicts of a file.
+fn load(hub: &Hub, path: &Path) {
+    let wrong = match read(hub, path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return,
+        Err(error) => error.to_string(),
+        Ok(0) => return,
+        Ok(lines) => format!("{lines} lines are of another version or damaged"),
+    };
+    tracing::warn!(path = %path.display(), error = ?wrong, "cannot read all verdicts on links, so the others begin anew; the file is written again");
+}
+
+/// Returns the number of lines that cannot be read.
+fn read(hub: &Hub, path: &Path) -> io::Result<usize> {
+    let mut text = BufReader::new(zstd::Decoder::new(File::open(path)?)?);
+    let (mut line, mut wrong) = (Vec::new(), 0);
+    while limits::read_line(&mut text, &mut line)? {
+        match serde_json::from_slice::<Line<End>>(&line) {
+            Ok(Line { port, peer, end }) => hub.write().store.physical.restore(port, end, peer),
+            Err(_) => wrong += 1,
+        }
+    }
+    Ok(wrong)
+}
+
+/// Writes the file.
+pub(crate) fn save(hub: &Hub, path: &Path) {
+    let done = content(hub).map_err(|error| error.to_string());
+    let done = done.and_then(|content| {
+        let written = Staged::new(path, &content).and_then(Staged::commit);
+        written.map_err(|error| error.to_string())
+    });
+    if let Err(error) = done {
+        tracing::warn!(path = %path.display(), ?error, "cannot write the verdicts on links, so they begin anew when the hub is restarted; trying again");
+    }
+}
+
+fn content(hub: &Hub) -> io::Result<Vec<u8>> {
+    let mut file = zstd::Encoder::new(Vec::new(), 1)?;
+    file.include_checksum(true)?;
+    let mut last = None;
+    loop {
+        let state = hub.read();
+        let before = last;
+        for (port, subject) in state.store.physical.ports_after(last).take(AT_ONCE) {
+            let line = Line {
+                port,
+                peer: health::peer(&state, port, subject),
+                end: &subject.end,
+            };
+            serde_json::to_writer(&mut file, &line)?;
+            file.write_all(b"\n")?;
+            last = Some(port);
+        }
+        if last == before {
+            return file.finish();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::ops::RangeInclusive;
+
+    use ibnet_analysis::health::verdict::Verdict;
+    use ibnet_record::types::{Guid, PortNum};
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::ingest::{self, Clock};
+    use crate::input::{Message, What};
+    use crate::query::tests::{hub, lines};
+    use crate::state;
+    use crate::store::Limits;
+
+    /// Time of minute 0: the sampler has records of more than two hours later.
+    const START_NS: u64 = 1_699_991_000_000_000_000;
+
+    /// Returns a hub that knows the ports and their peers.
+    fn with_ports() -> Hub {
+        let hub = hub(&[lines().join("\n")]);
+        hub.tick(Clock::start().now());
+        hub
+    }
+
+    /// Adds the readings of both ends of a link, each of which loses blocks from minute 1 on.
+    fn add(hub: &Hub, minutes: RangeInclusive<u64>) {
+        let line = |minute: u64, guid: u64| {
+            json!({"type": "phy", "ts": START_NS + 60_000_000_000 * minute, "slot": minute, "sampler": "s1",
+                "guid": Guid(guid).to_string(), "port": 1, "lid": guid, "node": "n", "dt_ns": null,
+                "time_since_last_clear_ms": 60_000 * minute,
+                "phy_received_bits": 25_500_000_000_000_u64 * minute,
+                "phy_corrected_bits": 400 * minute, "phy_effective_errors": 1600 * minute,
+                "rs_fec_uncorrectable_blocks": 10 * minute, "phy_symbol_errors": 0})
+        };
+        let lines =
+            minutes.flat_map(|minute| [1, 0x101].map(|guid| format!("{}\n", line(minute, guid))));
+        let message = Message {
+            input: 0,
+            live_ns: None,
+            what: What::Lines(lines.collect::<String>().into_bytes()),
+        };
+        ingest::handle(hub, message, Clock::start());
+    }
+
+    fn rows(hub: &Hub) -> Value {
+        serde_json::to_value(health::find(hub, 0)).expect("JSON")
+    }
+
+    #[test]
+    fn restart_makes_no_verdict_better() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join(FILE);
+        let before = with_ports();
+        add(&before, 1..=140);
+        let expected = health::faulty(&before);
+        assert_eq!(expected[0].verdict, Verdict::Replace, "both ends");
+        save(&before, &path);
+
+        // Before any record has arrived, the hub has the verdict on both ends together.
+        let empty = hub(&[]);
+        load(&empty, &path);
+        let found = health::faulty(&empty);
+        assert_eq!((found.len(), found[0].verdict), (1, Verdict::Replace));
+
+        // With more records, and some that are read again, nothing shows the restart.
+        let restarted = with_ports();
+        load(&restarted, &path);
+        add(&restarted, 130..=143);
+        add(&before, 141..=143);
+        assert_eq!(rows(&restarted), rows(&before));
+
+        // Without the file, the verdict would begin anew.
+        let anew = with_ports();
+        load(&anew, &folder.path().join("missing"));
+        add(&anew, 130..=143);
+        assert_eq!(health::faulty(&anew).len(), 0);
+    }
+
+    #[test]
+    fn file_that_is_damaged_or_of_another_version_costs_its_own_lines_only() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join(FILE);
+        let before = with_ports();
+        add(&before, 1..=140);
+        save(&before, &path);
+        let whole = fs::read(&path).expect("written");
+        let lines = zstd::decode_all(&whole[..]).expect("zstd");
+        let of = |content: &[u8]| {
+            let hub = hub(&[]);
+            fs::write(&path, content).expect("written");
+            let wrong = read(&hub, &path).map_err(|error| error.kind());
+            (wrong.ok(), health::find(&hub, 0).rows.len())
+        };
+        let pack = |lines: &[u8]| zstd::encode_all(lines, 1).expect("zstd");
+        assert_eq!(of(&whole), (Some(0), 1));
+        assert_eq!(of(&pack(&[&lines[..], b"{}\nx\n"].concat())), (Some(2), 1));
+        assert_eq!(of(&pack(b"")), (Some(0), 0));
+        assert_eq!(of(b"no zstd").0, None);
+        for place in (0..whole.len()).step_by(7) {
+            let mut damaged = whole.clone();
+            damaged[place] ^= 0x10;
+            // There is no panic, and mostly an error of the checksum.
+            of(&damaged);
+        }
+    }
+
+    #[test]
+    fn endless_verdicts_are_limited_by_the_memory() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join(FILE);
+        let line = |guid: u64| {
+            let line = Line {
+                port: (Guid(guid), PortNum(1)),
+                peer: None,
+                end: End::default(),
+            };
+            serde_json::to_string(&line).expect("JSON") + "\n"
+        };
+        let lines: String = (0..10_000).map(line).collect();
+        fs::write(&path, zstd::encode_all(lines.as_bytes(), 1).expect("zstd")).expect("written");
+        let hub = state::tests::new(Limits {
+            recent_max: 16 << 20,
+            ..state::tests::LIMITS
+        });
+        load(&hub, &path);
+        let octets = hub.read().store.physical.octets();
+        assert!((1 << 20..6 << 20).contains(&octets), "{octets}");
+    }
+}
