@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, Rw
 use std::time::Duration;
 
 use ibnet::cabling::Plan;
-use ibnet::metrics::Users;
 use ibnet::topology::Fabric;
 use ibnet_analysis::groups::Groups;
 use ibnet_analysis::job::marks::{self, Mark};
@@ -34,6 +33,7 @@ use crate::live::{COUNT, most_slots};
 use crate::reread::Reread;
 use crate::samplers::{Arrival, ClockChange, Samplers, is_in_slot};
 use crate::store::{Kept, Limits, Store, Times};
+use crate::users::Users;
 
 /// Time between two removals of old data.
 const TRIM_EVERY: Duration = Duration::from_secs(5);
@@ -128,8 +128,8 @@ pub(crate) struct Hub {
     pub(crate) cabling: Option<Reread<Plan>>,
     /// Marks of applications.
     pub(crate) marks: Option<Reread<Vec<Mark>>>,
-    /// Users who may mark alerts. Without it, the API changes nothing.
-    pub(crate) users: Option<Users>,
+    /// Users, and what they may do.
+    pub(crate) users: Users,
     /// The alerts.
     alerts: Mutex<Alerts>,
     /// The regions of congestion.
@@ -211,7 +211,7 @@ impl Hub {
             routes: None,
             cabling: None,
             marks: None,
-            users: None,
+            users: Users::default(),
             alerts: Mutex::default(),
             regions: Mutex::new(Arc::new(Trees::no_regions())),
         }
@@ -229,7 +229,7 @@ impl Hub {
         Self { packing, ..self }
     }
 
-    pub(crate) fn with_users(self, users: Option<Users>) -> Self {
+    pub(crate) fn with_users(self, users: Users) -> Self {
         Self { users, ..self }
     }
 

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use axum::Extension;
 use axum::body::{Body, to_bytes};
 use axum::extract::{RawQuery, State};
 use axum::http::{HeaderMap, StatusCode};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use super::answer::Answer;
 use super::app::{Answered, App};
@@ -16,10 +18,7 @@ use crate::alerts::marks::Mark;
 use crate::alerts::status::ReceiverState;
 use crate::query::error::ApiError;
 use crate::state::Hub;
-
-/// Header with the token of a user. A page of another site cannot send it, because the hub answers
-/// no request for permission (CORS preflight).
-const TOKEN: &str = "ibnet-token";
+use crate::users::Identity;
 
 /// Max size of a request body, and max time until it has arrived.
 const MAX_BODY: usize = 16 << 10;
@@ -76,7 +75,7 @@ fn answer(hub: &Hub) -> Result<Answer, ApiError> {
         error: alerts.error.clone(),
         left_out: alerts.machine.left_out,
         firing: alerts.machine.alerts().filter(is_loud).count(),
-        markable: hub.users.is_some(),
+        markable: hub.users.may_post(),
         rows: alerts.machine.alerts().map(row).collect(),
         receivers: alerts.receivers.clone(),
     })
@@ -93,45 +92,39 @@ pub(crate) async fn list(
 
 pub(crate) async fn mark(
     State(app): State<App>,
+    Extension(identity): Extension<Identity>,
     headers: HeaderMap,
     RawQuery(query): RawQuery,
     body: Body,
 ) -> Answered {
     Params::parse(query.as_deref(), &[])?;
-    let token = headers
-        .get(TOKEN)
-        .and_then(|token| token.to_str().ok())
-        .unwrap_or_default()
-        .to_owned();
     let read = tokio::time::timeout(BODY_TIMEOUT, to_bytes(body, MAX_BODY));
     let body =
         read.await.ok().and_then(Result::ok).ok_or_else(|| {
             ApiError::wrong("the body does not arrive, or it is longer than 16 KiB")
         })?;
     app.compute(headers, move |hub| {
-        let users = hub
-            .users
-            .as_ref()
-            .ok_or_else(|| ApiError::missing("the configuration of the hub has no users"))?;
-        let by = users
-            .name_of(&token)
-            .map_err(|error| ApiError::failed(error.to_string()))?
-            .ok_or_else(|| ApiError {
-                status: StatusCode::FORBIDDEN,
-                reason: "the header Ibnet-Token has no token of a user".to_owned(),
-            })?;
+        if !hub.users.may_post() {
+            return Err(ApiError::missing(
+                "the configuration of the hub has no users",
+            ));
+        }
+        let by = identity.name.as_ref().ok_or_else(|| ApiError {
+            status: StatusCode::FORBIDDEN,
+            reason: "the request names no user: send a token in the header Ibnet-Token".to_owned(),
+        })?;
         let request: Request = serde_json::from_slice(&body).map_err(|error| {
             ApiError::wrong(format!(
                 "cannot read the body: {error}; send id, why, silent and until_ns"
             ))
         })?;
-        set(hub, by, request)?;
+        set(hub, &identity, by.clone(), request)?;
         answer(hub)
     })
     .await
 }
 
-fn set(hub: &Hub, by: String, request: Request) -> Result<(), ApiError> {
+fn set(hub: &Hub, identity: &Identity, by: String, request: Request) -> Result<(), ApiError> {
     let Request {
         id,
         why,
@@ -149,14 +142,8 @@ fn set(hub: &Hub, by: String, request: Request) -> Result<(), ApiError> {
     if !alerts.machine.alerts().any(|alert| alert.id == id) {
         return Err(ApiError::missing("there is no alert with this id"));
     }
-    tracing::info!(
-        alert = id,
-        by,
-        why,
-        silent,
-        until_ns,
-        "a user marks an alert"
-    );
+    let was_silent = alerts.marks.is_silent(&id);
+    let more = json!({"alert": id, "why": why, "until_ns": until_ns});
     let mark = Mark {
         by,
         why,
@@ -164,9 +151,16 @@ fn set(hub: &Hub, by: String, request: Request) -> Result<(), ApiError> {
         at_ns,
         until_ns,
     };
-    if alerts.marks.set(&id, mark) {
-        Ok(())
-    } else {
-        Err(ApiError::wrong("there are too many marks; remove some"))
+    if !alerts.marks.set(&id, mark) {
+        return Err(ApiError::wrong("there are too many marks; remove some"));
     }
+    drop(alerts);
+    let what = match (until_ns > at_ns, silent, was_silent) {
+        (true, true, _) => "silence",
+        (true, false, _) => "seen",
+        (false, _, true) => "unsilence",
+        (false, _, false) => "unseen",
+    };
+    hub.users.audit.write(at_ns, what, &identity.by(), more);
+    Ok(())
 }
