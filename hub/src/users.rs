@@ -208,12 +208,7 @@ pub(crate) mod tests {
     const PROXY: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 9));
 
     /// Headers, peer, whether the request has the password, and what is found.
-    type Case<'a> = (
-        &'a [(&'static str, &'a str)],
-        IpAddr,
-        Option<bool>,
-        &'a str,
-    );
+    type Case<'a> = (&'a [(&'static str, &'a str)], IpAddr, Option<bool>, &'a str);
 
     /// Writes a file of tokens, and returns its users.
     pub(crate) fn file(folder: &std::path::Path, text: &str) -> File {

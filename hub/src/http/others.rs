@@ -10,7 +10,7 @@
 //!   it exists or not, before the query is computed. A search runs over the filtered answer.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use axum::RequestExt as _;
 use axum::body::to_bytes;
@@ -21,8 +21,10 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use ibnet::metrics::Role;
 use ibnet_analysis::hosts::{Hosts, host_of};
+use ibnet_analysis::job::run::JobRun;
 use ibnet_analysis::job::sharing::OTHERS;
 use ibnet_record::types::{Guid, Printable};
+use rustc_hash::FxHashMap;
 use serde_json::{Map, Value};
 
 use super::answer::Answer;
@@ -51,102 +53,54 @@ const OTHER_JOB: &str = "other job";
 /// Stands for a name in a query that is not shown to the user.
 const UNLISTED: &str = "name-that-is-not-shown-";
 
-/// Fields whose strings are words of ibnet, numbers of devices, or names of the configuration.
-const PLAIN: [&str; 36] = [
-    "alert",
-    "ca",
-    "confidence",
-    "counters",
-    "ends",
-    "event",
-    "fabric",
-    "guid",
-    "identity",
-    "kind",
-    "kinds",
-    "link",
-    "link_source",
-    "link_speed_active",
-    "link_width_active",
-    "metric",
-    "page",
-    "part",
-    "peer_guid",
-    "port_state",
-    "ratio",
-    "role",
-    "runbook",
-    "saturated",
-    "serial",
-    "severity",
-    "source",
-    "stat",
-    "state",
-    "status",
-    "unit",
-    "units",
-    "vendor",
-    "verdict",
-    "version",
-    "what",
-];
-
-/// Fields with names of devices and hosts.
-const NAMES: [&str; 14] = [
-    "changing",
-    "from",
-    "from_leaf",
-    "host",
-    "missing",
-    "node",
-    "nodes",
-    "partial",
-    "peer",
-    "peer_node",
-    "sampler",
-    "to",
-    "to_leaf",
-    "unknown",
-];
-
-/// Fields with sentences, in which known names are replaced.
-const TEXTS: [&str; 14] = [
-    "changed",
-    "detail",
-    "error",
-    "group",
-    "id",
-    "link_down",
-    "port",
-    "reason",
-    "region",
-    "summary",
-    "text",
-    "values",
-    "why",
-    "worth",
-];
-
-/// Fields that are emptied.
-const EMPTY: [&str; 4] = ["archive", "inputs", "marks_error", "receivers"];
-
-/// Returns whether a field of strings has a rule. The strings of others are not shown.
-#[cfg(test)]
-pub(super) fn has_rule(field: &str) -> bool {
-    let lists: [&[&str]; 4] = [&PLAIN, &NAMES, &TEXTS, &EMPTY];
-    lists.iter().any(|list| list.contains(&field))
+/// What is done with the strings of a field. Those of other fields are removed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Rule {
+    /// They are words of ibnet, numbers of devices, or names of the configuration.
+    Plain,
+    /// They are names of devices and hosts.
+    Name,
+    /// They are sentences, in which known names are replaced.
+    Text,
+    /// The whole field is emptied.
+    Empty,
 }
+
+/// The rules by the names of the fields.
+pub(super) static RULES: LazyLock<FxHashMap<&'static str, Rule>> = LazyLock::new(|| {
+    let rules = [
+        (
+            Rule::Plain,
+            "alert ca confidence counters ends event fabric guid identity kind kinds link \
+         link_source link_speed_active link_width_active metric page part peer_guid \
+         port_state ratio role runbook saturated serial severity source stat state status \
+         unit units vendor verdict version what",
+        ),
+        (
+            Rule::Name,
+            "changing from from_leaf host missing node nodes partial peer peer_node sampler \
+         to to_leaf unknown",
+        ),
+        (
+            Rule::Text,
+            "changed detail error group id link_down port reason region summary text values \
+         why worth",
+        ),
+        (Rule::Empty, "archive inputs marks_error receivers"),
+    ];
+    let fields =
+        |(rule, fields): (_, &'static str)| fields.split(' ').map(move |field| (field, rule));
+    rules.into_iter().flat_map(fields).collect()
+});
 
 /// What a user may see.
 struct Viewer {
     name: String,
     known: Arc<Known>,
+    /// The jobs of the user, their hosts, and the IDs whose last start is one of them.
+    own: Vec<JobRun>,
     hosts: BTreeSet<String>,
-    /// IDs whose last start is a job of the user.
     jobs: BTreeSet<String>,
-    /// Number of the user's jobs that run, and of all of them.
-    running: usize,
-    all: usize,
 }
 
 /// Serves an address as the role of the sender permits.
@@ -216,7 +170,6 @@ async fn filtered(
         let mut value: Value = serde_json::from_slice(&body)
             .map_err(|_| ApiError::failed("the answer cannot be read"))?;
         if status.is_success() {
-            asked.check(&viewer, &value)?;
             viewer.filter("", &mut value);
             asked.search(&mut value);
         } else if let Some(error) = value.get_mut("error") {
@@ -244,8 +197,6 @@ struct Asked {
     names: Vec<String>,
     /// The words of the query in lower case: an error that repeats one tells nothing.
     words: BTreeSet<String>,
-    /// ID of the job in the address.
-    job: Option<String>,
     /// Text of a search, and number of its rows.
     text: String,
     limit: Option<usize>,
@@ -268,7 +219,6 @@ impl Asked {
         if let Some(id) = job.filter(is_hidden) {
             return Err(missing(id));
         }
-        let job = job.cloned();
         let of_given = given.iter().flat_map(|(name, value)| [name, value]);
         let words = of_given.chain(&in_address).flat_map(|text| words(text));
         let mut asked = Self {
@@ -276,7 +226,6 @@ impl Asked {
             uri: uri.clone(),
             names: Vec::new(),
             words: words.map(str::to_lowercase).collect(),
-            job,
             text: String::new(),
             limit: None,
         };
@@ -315,14 +264,6 @@ impl Asked {
         })
     }
 
-    /// Refuses a job of somebody else that has the ID of an own one.
-    fn check(&self, viewer: &Viewer, answer: &Value) -> Result<(), ApiError> {
-        match &self.job {
-            Some(id) if answer.get("user").is_some_and(|user| !viewer.is(user)) => Err(missing(id)),
-            _ => Ok(()),
-        }
-    }
-
     /// Selects the rows that have the text of a search, by the rules of the addresses.
     fn search(&self, answer: &mut Value) {
         let (Some(limit), Some(Value::Array(rows))) = (self.limit, answer.get_mut("rows")) else {
@@ -357,35 +298,27 @@ impl Asked {
 impl Viewer {
     fn of(hub: &Hub, last: &LastKnown, name: String) -> Self {
         let known = Known::of(hub, last);
-        let mut viewer = Self {
+        let state = hub.read();
+        let is_own = |run: &&JobRun| run.user.as_ref() == Some(&name);
+        let runs = state.jobs.within(0, u64::MAX).map(|job| &job.run);
+        let own: Vec<JobRun> = runs.filter(is_own).cloned().collect();
+        let hosts = own.iter().flat_map(|run| run.hosts.iter());
+        let is_last = |run: &&JobRun| {
+            let last = state.jobs.find(&run.id);
+            last.is_some_and(|last| last.run.user == run.user)
+        };
+        let last = own.iter().filter(is_last);
+        Self {
+            hosts: hosts.map(str::to_lowercase).collect(),
+            jobs: last.map(|run| run.id.clone()).collect(),
             name,
             known,
-            hosts: BTreeSet::new(),
-            jobs: BTreeSet::new(),
-            running: 0,
-            all: 0,
-        };
-        let state = hub.read();
-        for job in state.jobs.newest_first() {
-            if job.run.user.as_ref() != Some(&viewer.name) || viewer.name.is_empty() {
-                continue;
-            }
-            viewer.all += 1;
-            viewer.running += usize::from(job.run.to.is_none());
-            viewer
-                .hosts
-                .extend(job.run.hosts.iter().map(str::to_lowercase));
-            let last = state.jobs.find(&job.run.id);
-            if last.is_some_and(|last| last.run.user == job.run.user) {
-                viewer.jobs.insert(job.run.id.clone());
-            }
+            own,
         }
-        viewer
     }
 
     fn is(&self, user: &Value) -> bool {
-        user.as_str()
-            .is_some_and(|user| user == self.name && !user.is_empty())
+        user.as_str() == Some(&self.name)
     }
 
     fn shows(&self, node: &str) -> bool {
@@ -458,138 +391,124 @@ impl Viewer {
 
     /// Filters a value of a field. Returns whether its array keeps it.
     fn filter(&self, field: &str, value: &mut Value) -> bool {
-        match value {
-            Value::String(text) => {
-                *text = match field {
-                    _ if PLAIN.contains(&field) => return true,
-                    "job" => self.job(text).to_owned(),
-                    _ if NAMES.contains(&field) => self.node(text),
-                    _ if TEXTS.contains(&field) => self.text(text, &BTreeSet::new()),
+        match (RULES.get(field), value) {
+            (Some(Rule::Empty), Value::Array(values)) => values.clear(),
+            (Some(Rule::Empty), value) => *value = Value::Null,
+            (Some(Rule::Plain), Value::String(_)) => {}
+            (rule, Value::String(text)) => {
+                *text = match rule {
+                    Some(Rule::Name) => self.node(text),
+                    Some(Rule::Text) => self.text(text, &BTreeSet::new()),
+                    _ if field == "job" => self.job(text).to_owned(),
                     _ => String::new(),
-                };
-                true
+                }
             }
-            Value::Array(values) => {
+            (rule, Value::Array(values)) => {
                 values.retain_mut(|value| self.filter(field, value));
-                if NAMES.contains(&field) {
+                if rule == Some(&Rule::Name) {
                     // The order of the names before tells something about them.
                     values.sort_by(|a, b| a.as_str().cmp(&b.as_str()));
                 }
-                true
             }
-            Value::Object(fields) => self.filter_object(field, fields),
-            _ => true,
+            (_, Value::Object(fields)) => return self.filter_object(field, fields),
+            _ => {}
         }
-    }
-
-    fn filter_object(&self, field: &str, fields: &mut Map<String, Value>) -> bool {
-        if fields.contains_key("job") && fields.contains_key("user") {
-            return self.filter_job(field, fields);
-        }
-        // Of a mark of applications.
-        if fields.contains_key("nodes")
-            && fields.contains_key("name")
-            && fields.contains_key("start_ns")
-        {
-            let nodes = fields["nodes"]
-                .as_str()
-                .and_then(|nodes| Hosts::parse(nodes).ok());
-            return nodes.is_some_and(|nodes| {
-                let mut hosts = nodes.iter();
-                nodes.patterns().next().is_none()
-                    && hosts.all(|host| self.hosts.contains(&host.to_lowercase()))
-            });
-        }
-        // The details of a sampler or of the hub can have any name.
-        if fields.contains_key("guid")
-            && fields["guid"].is_null()
-            && (fields.contains_key("detail") || fields.contains_key("text"))
-        {
-            if let Some(detail) = fields.get_mut("detail") {
-                *detail = "".into();
-            }
-            if let Some(Value::String(text)) = fields.get_mut("text") {
-                text.truncate(text.find([':', ' ']).unwrap_or(text.len()));
-            }
-        }
-        // Of a mark of an alert, which people write.
-        if fields.contains_key("silent") {
-            fields.insert("why".to_owned(), "".into());
-        }
-        // Of all jobs.
-        if fields.contains_key("running") && fields.contains_key("known") {
-            fields["running"] = self.running.into();
-            fields["known"] = self.all.into();
-        }
-        if fields.contains_key("markable") {
-            fields["markable"] = false.into();
-        }
-        let is_cable = fields.contains_key("guid");
-        let is_fixed = fields.contains_key("unit") || fields.contains_key("times");
-        self.filter_fields(field, fields, |name| match name {
-            "name" if is_cable => Some("node"),
-            "name" if is_fixed => Some("unit"),
-            _ => None,
-        });
         true
     }
 
-    /// Filters the fields of an object. `other` returns the field whose rule counts instead.
-    fn filter_fields(
-        &self,
-        field: &str,
-        fields: &mut Map<String, Value>,
-        other: impl Fn(&str) -> Option<&'static str>,
-    ) {
+    fn filter_object(&self, field: &str, fields: &mut Map<String, Value>) -> bool {
         if field == "node_errors" {
             let errors = std::mem::take(fields).into_iter();
             fields.extend(errors.map(|(host, value)| (self.node(&host), value)));
-            return;
-        }
-        for (name, value) in fields {
-            match (name.as_str(), &mut *value) {
-                (name, Value::Array(values)) if EMPTY.contains(&name) => values.clear(),
-                (name, _) if EMPTY.contains(&name) => *value = Value::Null,
-                (name, _) => {
-                    // The fields of a map have the rule of the map.
-                    let of_map = ["counters", "kinds", "units", "values"].contains(&field);
-                    let rule = other(name).unwrap_or(if of_map { field } else { name });
-                    self.filter(rule, value);
-                }
-            }
-        }
-    }
-
-    /// Filters a job. A list has only own ones, and other answers those of others without a name.
-    fn filter_job(&self, field: &str, fields: &mut Map<String, Value>) -> bool {
-        if self.is(&fields["user"]) {
-            let kept =
-                ["name", "user", "nodes", "job"].map(|name| (name, fields.get(name).cloned()));
-            self.filter_fields(field, fields, |_| None);
-            for (name, value) in kept {
-                fields.extend(value.map(|value| (name.to_owned(), value)));
-            }
-            let names: Vec<Value> = match fields.get("marks") {
-                Some(Value::Array(marks)) => {
-                    marks.iter().map(|mark| mark["name"].clone()).collect()
-                }
-                _ => Vec::new(),
-            };
-            if let Some(Value::Array(phases)) = fields.get_mut("phases") {
-                phases.retain_mut(|phase| names.contains(&phase["name"]));
-            }
             return true;
         }
-        for (name, value) in fields.iter_mut() {
-            match (name.as_str(), &mut *value) {
-                ("job", _) => *value = OTHER_JOB.into(),
-                ("state", _) => {}
-                (_, Value::String(_)) if name == "nodes" => *value = "".into(),
-                (_, Value::String(_)) => *value = Value::Null,
-                (_, Value::Array(values)) => values.clear(),
-                _ => {}
-            }
+        let has = |names: &[&str]| names.iter().all(|name| fields.contains_key(*name));
+        let is_job = has(&["job", "user"]);
+        let is_own = is_job && self.is(&fields["user"]);
+        if is_job && !is_own {
+            hide_job(fields);
+            return field != "rows";
         }
-        field != "rows"
+        if has(&["nodes", "name", "start_ns"]) && !is_job {
+            return self.has_mark(fields);
+        }
+        // The text of an event of a sampler or of the hub can have any name.
+        let is_of_sampler = fields.get("guid").is_some_and(Value::is_null);
+        // The reason of a marked alert is written by people.
+        let (is_mark, is_cable) = (has(&["silent"]), has(&["guid"]));
+        let is_jobs = has(&["known", "running"]);
+        let is_fixed = has(&["unit"]) || has(&["times"]);
+        let is_map = ["counters", "kinds", "units", "values"].contains(&field);
+        for (name, value) in fields.iter_mut() {
+            let rule = match (name.as_str(), &mut *value) {
+                ("detail", _) if is_of_sampler => "",
+                ("why", _) if is_mark => "",
+                ("text", Value::String(text)) if is_of_sampler => {
+                    text.truncate(text.find([':', ' ']).unwrap_or(text.len()));
+                    continue;
+                }
+                ("running", Value::Number(running)) => {
+                    *running = self
+                        .own
+                        .iter()
+                        .filter(|run| run.to.is_none())
+                        .count()
+                        .into();
+                    continue;
+                }
+                ("known", Value::Number(known)) if is_jobs => {
+                    *known = self.own.len().into();
+                    continue;
+                }
+                ("markable", _) => {
+                    *value = false.into();
+                    continue;
+                }
+                ("job" | "name" | "nodes" | "user", _) if is_own => continue,
+                ("name", _) if is_cable => "node",
+                ("name", _) if is_fixed => continue,
+                _ if is_map => field,
+                (name, _) => name,
+            };
+            self.filter(rule, value);
+        }
+        // The phases are those of the marks that are shown.
+        if let [Some(Value::Array(marks)), Some(Value::Array(phases))] =
+            ["marks", "phases"].map(|name| fields.get(name).cloned())
+        {
+            let is_shown = |phase: &Value| marks.iter().any(|mark| mark["name"] == phase["name"]);
+            fields["phases"] = phases.into_iter().filter(is_shown).collect();
+        }
+        true
+    }
+
+    /// Returns whether a mark of applications belongs to an own job: it began while the job ran, and
+    /// has only hosts of the job.
+    fn has_mark(&self, mark: &Map<String, Value>) -> bool {
+        let nodes = mark["nodes"]
+            .as_str()
+            .and_then(|nodes| Hosts::parse(nodes).ok());
+        let (Some(nodes), Some(start)) = (nodes, mark["start_ns"].as_u64()) else {
+            return false;
+        };
+        let is_whole = |run: &&JobRun| nodes.iter().all(|node| run.hosts.contains_node(node));
+        let is_within = |run: &JobRun| {
+            run.from.is_some_and(|from| start >= from) && run.to.is_none_or(|to| start < to)
+        };
+        nodes.patterns().next().is_none() && self.own.iter().filter(is_whole).any(is_within)
+    }
+}
+
+/// Hides the job of somebody else.
+fn hide_job(fields: &mut Map<String, Value>) {
+    for (name, value) in fields {
+        match (name.as_str(), &mut *value) {
+            ("job", _) => *value = OTHER_JOB.into(),
+            ("nodes", Value::String(nodes)) => nodes.clear(),
+            ("state", _) => {}
+            (_, Value::String(_)) => *value = Value::Null,
+            (_, Value::Array(values)) => values.clear(),
+            _ => {}
+        }
     }
 }
