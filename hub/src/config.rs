@@ -3,6 +3,7 @@
 //! `ibnet-hub.toml.example` lists every key with its unit and default. A test compares this file
 //! with [`Raw::default`]. A flag of the program overrides the key of the same name.
 
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -17,6 +18,7 @@ use miette::Diagnostic;
 use serde::{Deserialize, Serialize};
 
 use crate::alerts::settings::{self, Settings, Wrong};
+pub use crate::users::Proxy;
 use crate::verdicts;
 
 /// The keys of `ibnet-hub.toml`.
@@ -71,6 +73,12 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("alerts.marks", "\"/var/lib/ibnet/marks.json\""),
     ("users.tokens_file", "\"/etc/ibnet/hub.tokens\""),
     ("users.marks_file", "\"/var/lib/ibnet/posted.json\""),
+    ("users.proxies", "[\"127.0.0.1\"]"),
+    ("users.user_header", "\"X-Remote-User\""),
+    ("users.groups_header", "\"X-Remote-Groups\""),
+    ("users.admins", "[\"hpc-admins\"]"),
+    ("users.operators", "[\"hpc-operators\"]"),
+    ("users.audit", "\"/var/lib/ibnet/hub-audit.jsonl\""),
 ];
 
 /// The configuration as in the file. An empty string means "not set".
@@ -135,18 +143,71 @@ pub struct Raw {
     pub simulated: Simulated,
     /// Alerts.
     pub alerts: settings::Raw,
-    /// Users who may mark alerts.
+    /// Users and their roles.
     pub users: RawUsers,
 }
 
 /// The table `[users]`.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RawUsers {
-    /// Path of a file with the names and tokens of users.
+    /// Path of a file with the names, tokens and roles of users.
     pub tokens_file: String,
     /// Path of a file in which the hub keeps the marks that users post.
     pub marks_file: String,
+    /// Addresses of proxies that authenticate users.
+    pub proxies: Vec<String>,
+    /// Header with the name of the user.
+    pub user_header: String,
+    /// Header with the groups of the user.
+    pub groups_header: String,
+    /// Groups whose members have the role `admin`.
+    pub admins: Vec<String>,
+    /// Groups whose members have the role `operator`.
+    pub operators: Vec<String>,
+    /// Path of the audit log.
+    pub audit: String,
+}
+
+impl Default for RawUsers {
+    fn default() -> Self {
+        Self {
+            tokens_file: String::new(),
+            marks_file: String::new(),
+            proxies: Vec::new(),
+            user_header: "X-Remote-User".to_owned(),
+            groups_header: "X-Remote-Groups".to_owned(),
+            admins: Vec::new(),
+            operators: Vec::new(),
+            audit: String::new(),
+        }
+    }
+}
+
+impl RawUsers {
+    fn proxy(&self) -> Result<Option<Proxy>, ConfigError> {
+        let wrong = |key, found: &str, expected| ConfigError::Value {
+            key,
+            found: found.to_owned(),
+            expected,
+        };
+        let header = |key, name: &str| {
+            name.parse()
+                .map_err(|_| wrong(key, name, "the name of a header, such as X-Remote-User"))
+        };
+        let address = |text: &String| {
+            let parsed = text.parse().map(|address: IpAddr| address.to_canonical());
+            parsed.map_err(|_| wrong("users.proxies", text, "addresses, such as 127.0.0.1"))
+        };
+        let proxy = Proxy {
+            from: self.proxies.iter().map(address).collect::<Result<_, _>>()?,
+            user: header("users.user_header", &self.user_header)?,
+            groups: header("users.groups_header", &self.groups_header)?,
+            admins: self.admins.clone(),
+            operators: self.operators.clone(),
+        };
+        Ok(Some(proxy).filter(|proxy| !proxy.from.is_empty()))
+    }
 }
 
 impl Default for Raw {
@@ -314,10 +375,14 @@ pub struct Config {
     pub simulate: Option<(PathBuf, Simulated)>,
     /// Alerts.
     pub alerts: Settings,
-    /// File with the names and tokens of users who may mark alerts.
+    /// File with the names, tokens and roles of users.
     pub tokens_file: Option<PathBuf>,
     /// File that keeps the marks of users.
     pub posted_marks: Option<PathBuf>,
+    /// Proxy that authenticates users.
+    pub proxy: Option<Proxy>,
+    /// Audit log.
+    pub audit: Option<PathBuf>,
 }
 
 impl Raw {
@@ -402,6 +467,8 @@ impl Raw {
             simulate: simulate.map(|net| (net, self.simulated.clone())),
             tokens_file: path(&self.users.tokens_file),
             posted_marks: path(&self.users.marks_file),
+            proxy: self.users.proxy()?,
+            audit: path(&self.users.audit),
             alerts: self.alerts.check().map_err(
                 |Wrong {
                      key,
@@ -644,6 +711,15 @@ mod tests {
                 "{error}"
             );
         }
+        let users = |change: fn(&mut RawUsers)| refused(|raw| change(&mut raw.users));
+        assert!(
+            users(|raw| raw.proxies = vec!["proxy.example".to_owned()])
+                .starts_with("cannot use users.proxies: expected addresses")
+        );
+        assert!(
+            users(|raw| raw.user_header = "a b".to_owned())
+                .starts_with("cannot use users.user_header:")
+        );
         let archive = |change: fn(&mut Raw)| {
             refused(|raw| {
                 raw.archive = "a".to_owned();

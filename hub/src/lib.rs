@@ -13,6 +13,7 @@
 //! | `state` | records, newest slot, samplers, events, inputs |
 //! | `store` | the recent records in compact form |
 //! | `archive` | older records, from an archive |
+//! | `users`, `audit` | who sends a request and may do what; who did what |
 //! | `alerts` | conditions that need a person, the state of their alerts, and who is told |
 //! | `live` | the newest slot, the topology, the timeline |
 //! | `jobs` | the jobs of the cluster, with the traffic of their nodes |
@@ -30,6 +31,7 @@
 
 mod alerts;
 mod archive;
+mod audit;
 mod clocks;
 mod events;
 mod fields;
@@ -52,6 +54,7 @@ mod store;
 mod texts;
 mod thin;
 mod threads;
+mod users;
 mod verdicts;
 
 pub mod config;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ibnet::cli::Signals;
-use ibnet::metrics::{Secrets, Users};
+use ibnet::metrics::{Secrets, Users as TokensFile};
 use ibnet::topology::net_file;
 use ibnet_analysis::groups::Groups;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -13,6 +13,7 @@ use crate::alerts;
 use crate::archive::spool::Spool;
 use crate::archive::status::{Part, Shared, with_help};
 use crate::archive::{Archive, packing, source};
+use crate::audit::Audit;
 use crate::config::{Config, ConfigError, JobSource, Packing};
 use crate::error::HubError;
 use crate::http::{routes, server};
@@ -23,6 +24,7 @@ use crate::simulate::Prepared;
 use crate::state::Hub;
 use crate::store::Limits;
 use crate::threads::Threads;
+use crate::users::Users;
 use crate::verdicts;
 
 fn nanos(duration: Duration) -> u64 {
@@ -58,7 +60,7 @@ pub fn run(config: &Config, ready: impl FnOnce(&str)) -> Result<(), HubError> {
     let users = config
         .tokens_file
         .as_deref()
-        .map(|path| Users::new("users.", path))
+        .map(|path| TokensFile::new("users.", path))
         .transpose()
         .map_err(|error| HubError::Secrets(Box::new(error)))?;
     let scheme = if secrets.tls().is_some() {
@@ -95,7 +97,11 @@ pub fn run(config: &Config, ready: impl FnOnce(&str)) -> Result<(), HubError> {
         .with_cabling(config.cabling.clone())
         .with_marks(config.marks.clone())
         .with_posted_marks(config.posted_marks.clone())
-        .with_users(users);
+        .with_users(Users::new(
+            users,
+            config.proxy.clone(),
+            Audit::new(config.audit.clone()),
+        ));
     let hub = Arc::new(hub);
     if let Some(net) = &config.net {
         hub.write().add_fabric(&net_file::read(net)?.fabric);

@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, Rw
 use std::time::Duration;
 
 use ibnet::cabling::Plan;
-use ibnet::metrics::Users;
 use ibnet::topology::Fabric;
 use ibnet_analysis::groups::Groups;
 use ibnet_analysis::job::marks::{self, Mark};
@@ -35,6 +34,7 @@ use crate::posted;
 use crate::reread::Reread;
 use crate::samplers::{Arrival, ClockChange, Samplers, is_in_slot};
 use crate::store::{Kept, Limits, Store, Times};
+use crate::users::Users;
 
 /// Time between two removals of old data.
 const TRIM_EVERY: Duration = Duration::from_secs(5);
@@ -131,8 +131,8 @@ pub(crate) struct Hub {
     pub(crate) marks: Option<Reread<Vec<Mark>>>,
     /// Marks that users have posted.
     posted: Mutex<posted::All>,
-    /// Users who may mark alerts, and post marks. Without it, the API changes nothing.
-    pub(crate) users: Option<Users>,
+    /// Users, and what they may do.
+    pub(crate) users: Users,
     /// The alerts.
     alerts: Mutex<Alerts>,
     /// The regions of congestion.
@@ -215,7 +215,7 @@ impl Hub {
             cabling: None,
             marks: None,
             posted: Mutex::default(),
-            users: None,
+            users: Users::default(),
             alerts: Mutex::default(),
             regions: Mutex::new(Arc::new(Trees::no_regions())),
         }
@@ -233,7 +233,7 @@ impl Hub {
         Self { packing, ..self }
     }
 
-    pub(crate) fn with_users(self, users: Option<Users>) -> Self {
+    pub(crate) fn with_users(self, users: Users) -> Self {
         Self { users, ..self }
     }
 

@@ -43,7 +43,9 @@ use self::snapshot::Snapshot;
 
 pub use self::families::Families;
 pub use self::page::{Format, Variant};
-pub use self::secrets::{SecretFile, SecretKey, Secrets, SecretsError, Users};
+pub use self::secrets::{
+    Role, SecretFile, SecretKey, Secrets, SecretsError, Tokens, User, Users, credentials,
+};
 pub use self::server::{Server, ServerError};
 pub use self::settings::{Access, Raw, Settings, SettingsError};
 pub use self::snapshot::WorkerMetrics;

@@ -188,25 +188,53 @@ impl Secrets {
         let Some(password) = &self.password else {
             return true;
         };
-        let Some((scheme, given)) = authorization.and_then(|value| value.split_once(' ')) else {
-            return false;
-        };
-        let given = given.trim();
-        let same = |given: &[u8], expected: &[u8]| bool::from(given.ct_eq(expected));
-        if scheme.eq_ignore_ascii_case("bearer") {
-            same(given.as_bytes(), password.as_bytes())
-        } else if scheme.eq_ignore_ascii_case("basic") {
-            BASE64
-                .decode(given)
-                .is_ok_and(|given| same(&given, format!("{USER}:{password}").as_bytes()))
-        } else {
-            false
+        let same = |given: &str| bool::from(given.as_bytes().ct_eq(password.as_bytes()));
+        match authorization.and_then(credentials) {
+            Some((name, given)) => same(&given) && name.is_none_or(|name| name == USER),
+            None => false,
         }
     }
 }
 
-/// The users who may change something, each with a token of at least 16 characters. The file has a
-/// line `NAME TOKEN` for each of them; empty lines and lines with `#` at their beginning are
+/// What a user may do. The least comes first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Role {
+    /// Sees the fabric and the own jobs.
+    User,
+    /// Sees everything, and marks alerts.
+    Operator,
+    /// May do everything.
+    Admin,
+}
+
+impl Role {
+    /// Returns the name of the role.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::User => "user",
+            Self::Operator => "operator",
+            Self::Admin => "admin",
+        }
+    }
+
+    fn named(name: &str) -> Option<Self> {
+        [Self::User, Self::Operator, Self::Admin]
+            .into_iter()
+            .find(|role| role.as_str() == name)
+    }
+}
+
+/// A user of the file of tokens. One without a role may mark alerts, and nothing else.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct User {
+    /// Name, as the resource manager calls the user.
+    pub name: String,
+    /// Role, if the line has one.
+    pub role: Option<Role>,
+}
+
+/// The users, each with a token of at least 16 characters. The file has a line `NAME TOKEN` or
+/// `NAME TOKEN ROLE` for each of them; empty lines and lines with `#` at their beginning are
 /// skipped.
 #[derive(Clone, Debug)]
 pub struct Users {
@@ -224,15 +252,15 @@ impl Users {
             prefix,
             path: path.to_owned(),
         };
-        users.name_of("")?;
+        users.read()?;
         Ok(users)
     }
 
-    /// Reads the file, and returns the name of the user with this token.
+    /// Reads the file.
     ///
     /// # Errors
     /// Returns an error if the file cannot be used.
-    pub fn name_of(&self, token: &str) -> Result<Option<String>, SecretsError> {
+    pub fn read(&self) -> Result<Tokens, SecretsError> {
         let key = SecretKey {
             prefix: self.prefix,
             file: SecretFile::Tokens,
@@ -244,28 +272,64 @@ impl Users {
         };
         let text = String::from_utf8(read(key, &self.path)?)
             .map_err(|_| wrong("it is not UTF-8 text".to_owned()))?;
-        let mut name = None;
+        let mut all = Vec::new();
         for (number, line) in (1..).zip(text.lines()) {
             if line.trim().is_empty() || line.starts_with('#') {
                 continue;
             }
-            let mut words = line.split_whitespace();
-            match (words.next(), words.next(), words.next()) {
-                (Some(user), Some(known), None) if known.chars().count() >= SHORTEST_PASSWORD => {
-                    // Each token is compared, so the time does not depend on which one fits.
-                    if bool::from(known.as_bytes().ct_eq(token.as_bytes())) {
-                        name = Some(user.to_owned());
-                    }
-                }
-                _ => {
-                    return Err(wrong(format!(
-                        "line {number} is not a name and a token of at least 16 characters"
-                    )));
-                }
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let (name, token, role) = match words[..] {
+                [name, token] => (name, token, None),
+                [name, token, role] => (name, token, Some(Role::named(role))),
+                _ => ("", "", None),
+            };
+            if token.chars().count() < SHORTEST_PASSWORD || role == Some(None) {
+                return Err(wrong(format!(
+                    "line {number} is not a name, a token of at least 16 characters and, if \
+                     any, one of the roles user, operator and admin"
+                )));
             }
+            let user = User {
+                name: name.to_owned(),
+                role: role.flatten(),
+            };
+            all.push((token.to_owned(), user));
         }
-        Ok(name)
+        Ok(Tokens(all))
     }
+}
+
+/// The users of a file by their tokens.
+pub struct Tokens(Vec<(String, User)>);
+
+impl Tokens {
+    /// Returns the user with a token.
+    pub fn find(&self, token: &str) -> Option<&User> {
+        // Each token is compared, so the time does not depend on which one fits.
+        self.0.iter().fold(None, |found, (known, user)| {
+            let is_equal = bool::from(known.as_bytes().ct_eq(token.as_bytes()));
+            if is_equal { Some(user) } else { found }
+        })
+    }
+
+    /// Returns whether a user has a role.
+    pub fn has_roles(&self) -> bool {
+        self.0.iter().any(|(_, user)| user.role.is_some())
+    }
+}
+
+/// Returns the name and the password of an `Authorization` header. The name of a bearer token is
+/// `None`.
+pub fn credentials(authorization: &str) -> Option<(Option<String>, String)> {
+    let (scheme, given) = authorization.split_once(' ')?;
+    let given = given.trim();
+    if scheme.eq_ignore_ascii_case("bearer") {
+        return Some((None, given.to_owned()));
+    }
+    let text = String::from_utf8(BASE64.decode(given).ok()?).ok()?;
+    let (name, password) = text.split_once(':')?;
+    let is_basic = scheme.eq_ignore_ascii_case("basic");
+    is_basic.then(|| (Some(name.to_owned()), password.to_owned()))
 }
 
 /// Returns the modification time and size of each file.
@@ -452,7 +516,8 @@ mod tests {
     fn users_have_names_and_long_tokens() {
         let name = |text: &str, mode: u32, token: &str| {
             let (_folder, path) = file(text, mode);
-            Users::new("users.", &path)?.name_of(token)
+            let tokens = Users::new("users.", &path)?.read()?;
+            Ok::<_, SecretsError>(tokens.find(token).map(|user| user.name.clone()))
         };
         let text = "# people\n\nada 0123456789abcdef\ngrace fedcba9876543210\n";
         for (token, expected) in [
@@ -467,7 +532,24 @@ mod tests {
         }
         let refused = |text, mode| name(text, mode, "").expect_err("refused").to_string();
         assert!(refused(text, 0o644).contains("other users can read or write it"));
-        for text in ["ada short", "ada 0123456789abcdef x", "0123456789abcdef"] {
+        let roles =
+            "ada 0123456789abcdef user\ngrace fedcba9876543210 admin\nbob bbbbbbbbbbbbbbbb\n";
+        let (_folder, path) = file(roles, 0o600);
+        let tokens = Users::new("users.", &path)
+            .and_then(|users| users.read())
+            .expect("a valid file");
+        let role = |token| tokens.find(token).and_then(|user| user.role);
+        assert_eq!(
+            ["0123456789abcdef", "fedcba9876543210", "bbbbbbbbbbbbbbbb"].map(role),
+            [Some(Role::User), Some(Role::Admin), None]
+        );
+        assert!(tokens.has_roles() && Role::User < Role::Operator && Role::Operator < Role::Admin);
+        for text in [
+            "ada short",
+            "ada 0123456789abcdef x",
+            "ada 0123456789abcdef user x",
+            "0123456789abcdef",
+        ] {
             let error = refused(text, 0o600);
             assert!(
                 error.contains("users.tokens_file: line 1 is not"),

@@ -687,6 +687,8 @@ function series(query) {
 
 function answer(path, query) {
   switch (path) {
+    case "whoami":
+      return { name: "ada", role: "operator" };
     case "alerts":
       return alerts();
     case "health":

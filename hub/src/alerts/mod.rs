@@ -38,7 +38,7 @@ mod messages;
 mod receivers;
 pub(crate) mod settings;
 pub(crate) mod status;
-mod watch;
+pub(crate) mod watch;
 
 /// Starts the thread that looks for conditions.
 pub(crate) fn start(

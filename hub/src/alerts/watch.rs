@@ -61,6 +61,9 @@ const MAX_WAITING: usize = 500_000;
 /// Max number of jobs that an event names.
 const MAX_JOBS: usize = 10;
 
+/// What precedes the jobs that caused and that suffered a region, in the text of its end.
+pub(crate) const JOBS_OF_REGION: [&str; 2] = ["; caused by ", "; suffered by "];
+
 /// Root, cause and begin of a region of congestion.
 type RegionId = (PortKey, RootCause, u64);
 
@@ -564,11 +567,11 @@ fn ended_text(row: &RegionRow) -> String {
         row.host_ports + row.switch_ports,
         row.held_up_seconds
     );
-    for (verb, causes) in [("caused", true), ("suffered", false)] {
+    for (start, causes) in JOBS_OF_REGION.into_iter().zip([true, false]) {
         let jobs = row.jobs.iter().filter(|job| job.causes == causes);
         let jobs: Vec<&str> = jobs.take(MAX_JOBS).map(|job| &*job.job).collect();
         if !jobs.is_empty() {
-            text += &format!("; {verb} by {}", jobs.join(", "));
+            text += &format!("{start}{}", jobs.join(", "));
         }
     }
     text

@@ -5,14 +5,14 @@
 //!   browser then sends the name of the site.
 //! - The `Origin` header, if present, must be the origin of the web page itself. Browsers do not
 //!   restrict WebSocket connections to the same origin, so the server has to.
-//! - With a password, each request needs it: HTTP basic authentication with the user `ibnet`, or
-//!   `Authorization: Bearer`. The comparison takes the same time for each wrong password.
+//! - With a password, with roles or with a trusted proxy, each request needs one of them
+//!   ([`crate::users`]). Comparisons take the same time for each wrong password or token.
 
 use std::net::IpAddr;
 
 use axum::http::header::{
-    ALLOW, AUTHORIZATION, CONTENT_SECURITY_POLICY, HOST, HeaderName, HeaderValue, ORIGIN,
-    REFERRER_POLICY, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+    ALLOW, CONTENT_SECURITY_POLICY, HOST, HeaderName, HeaderValue, ORIGIN, REFERRER_POLICY,
+    WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -40,20 +40,17 @@ const HEADERS: [(HeaderName, &str); 6] = [
     ),
 ];
 
-/// Returns whether the value of an `Authorization` header has the password.
-pub(crate) type Authorizes<'a> = &'a dyn Fn(Option<&str>) -> bool;
-
-/// Returns the response that refuses a request, or `None` for an accepted request. `authorizes` is
-/// `None` without a password. `scheme` is that of the web page: `http` or `https`. `may_post` tells
-/// whether there are users who may change something; their token is checked later.
+/// Returns the response that refuses a request, or `None` for an accepted request. `is_known` tells
+/// whether it has a password or a user, and is `None` if it needs none. `schemes` are those of the
+/// web page: `http` or `https`. `may_post` tells whether there are users who may change something;
+/// their roles are checked later.
 pub(crate) fn refusal(
     method: &Method,
     headers: &HeaderMap,
-    scheme: &str,
-    authorizes: Option<Authorizes<'_>>,
+    schemes: &[&str],
+    is_known: Option<bool>,
     may_post: bool,
 ) -> Option<Response> {
-    let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
     let refuse = |status, reason: &str| {
         Some(
             ApiError {
@@ -71,17 +68,17 @@ pub(crate) fn refusal(
     if hosts.next().is_some() {
         return refuse(StatusCode::BAD_REQUEST, "the request has two Host headers");
     }
-    match authorizes {
+    match is_known {
         None if !host.is_some_and(is_loopback_host) => {
             return refuse(
                 StatusCode::MISDIRECTED_REQUEST,
                 "use localhost or a loopback address as the host name",
             );
         }
-        Some(authorizes) if !authorizes(text(AUTHORIZATION)) => {
+        Some(false) => {
             let mut response = ApiError {
                 status: StatusCode::UNAUTHORIZED,
-                reason: "a password is required".to_owned(),
+                reason: "a password or the token of a user is required".to_owned(),
             }
             .into_response();
             response.headers_mut().insert(
@@ -97,7 +94,7 @@ pub(crate) fn refusal(
             .to_str()
             .ok()
             .and_then(|origin| origin.split_once("://"));
-        parts.is_some_and(|(of, rest)| of == scheme && Some(rest) == host)
+        parts.is_some_and(|(of, rest)| schemes.contains(&of) && Some(rest) == host)
     };
     if !headers.get_all(ORIGIN).iter().all(is_own) {
         return refuse(
@@ -146,6 +143,8 @@ fn is_loopback_host(host: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use axum::http::header::AUTHORIZATION;
+
     use super::*;
 
     fn status(
@@ -166,13 +165,9 @@ mod tests {
         headers.iter().for_each(|(name, value)| {
             map.append(name, HeaderValue::from_static(value));
         });
-        let authorizes = |given: Option<&str>| given == password;
-        let authorizes: Option<Authorizes<'_>> = if password.is_some() {
-            Some(&authorizes)
-        } else {
-            None
-        };
-        refusal(method, &map, "http", authorizes, may_post)
+        let given = map.get(AUTHORIZATION).and_then(|given| given.to_str().ok());
+        let is_known = password.map(|password| given == Some(password));
+        refusal(method, &map, &["http"], is_known, may_post)
             .map_or(200, |response| response.status().as_u16())
     }
 

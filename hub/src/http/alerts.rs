@@ -1,20 +1,23 @@
 //! Handlers for alerts: their list, and the marks of users.
 
+use axum::Extension;
 use axum::body::Body;
 use axum::extract::{RawQuery, State};
 use axum::http::HeaderMap;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use super::answer::Answer;
 use super::app::{Answered, App};
 use super::params::Params;
-use super::posting;
+use super::posting::{self, Sender};
 use super::values::now_ns;
 use crate::alerts::machine::{Alert, Phase};
 use crate::alerts::marks::Mark;
 use crate::alerts::status::ReceiverState;
 use crate::query::error::ApiError;
 use crate::state::Hub;
+use crate::users::Identity;
 
 /// Max length of a reason in bytes, and max duration of a mark.
 const MAX_REASON: usize = 500;
@@ -67,7 +70,7 @@ fn answer(hub: &Hub) -> Result<Answer, ApiError> {
         error: alerts.error.clone(),
         left_out: alerts.machine.left_out,
         firing: alerts.machine.alerts().filter(is_loud).count(),
-        markable: hub.users.is_some(),
+        markable: hub.users.may_post(),
         rows: alerts.machine.alerts().map(row).collect(),
         receivers: alerts.receivers.clone(),
     })
@@ -84,19 +87,27 @@ pub(crate) async fn list(
 
 pub(crate) async fn mark(
     State(app): State<App>,
+    Extension(identity): Extension<Identity>,
     headers: HeaderMap,
     RawQuery(query): RawQuery,
     body: Body,
 ) -> Answered {
     let fields = "id, why, silent and until_ns";
-    posting::post(app, headers, query, body, fields, |hub, by, request| {
-        set(hub, by, request)?;
-        answer(hub)
-    })
+    posting::post(
+        (app, identity),
+        headers,
+        query,
+        body,
+        fields,
+        |hub, sender, request| {
+            set(hub, sender, request)?;
+            answer(hub)
+        },
+    )
     .await
 }
 
-fn set(hub: &Hub, by: String, request: Request) -> Result<(), ApiError> {
+fn set(hub: &Hub, sender: &Sender, request: Request) -> Result<(), ApiError> {
     let Request {
         id,
         why,
@@ -114,24 +125,25 @@ fn set(hub: &Hub, by: String, request: Request) -> Result<(), ApiError> {
     if !alerts.machine.alerts().any(|alert| alert.id == id) {
         return Err(ApiError::missing("there is no alert with this id"));
     }
-    tracing::info!(
-        alert = id,
-        by,
-        why,
-        silent,
-        until_ns,
-        "a user marks an alert"
-    );
+    let was_silent = alerts.marks.is_silent(&id);
+    let more = json!({"alert": id, "why": why, "until_ns": until_ns});
     let mark = Mark {
-        by,
+        by: sender.name.clone(),
         why,
         silent,
         at_ns,
         until_ns,
     };
-    if alerts.marks.set(&id, mark) {
-        Ok(())
-    } else {
-        Err(ApiError::wrong("there are too many marks; remove some"))
+    if !alerts.marks.set(&id, mark) {
+        return Err(ApiError::wrong("there are too many marks; remove some"));
     }
+    drop(alerts);
+    let what = match (until_ns > at_ns, silent, was_silent) {
+        (true, true, _) => "silence",
+        (true, false, _) => "seen",
+        (false, _, true) => "unsilence",
+        (false, _, false) => "unseen",
+    };
+    sender.note(hub, what, more);
+    Ok(())
 }

@@ -8,6 +8,7 @@ use axum::response::Response;
 use tokio::sync::Semaphore;
 
 use super::answer::Answer;
+use super::known::LastKnown;
 use super::places::{Places, Weight};
 use super::server::{Access, SEND};
 use crate::query::cabling::LastComparison;
@@ -31,6 +32,8 @@ pub(crate) struct App {
     /// Time within which a client of the slot stream must accept a message.
     pub(crate) send_timeout: Duration,
     pub(crate) access: Access,
+    /// The names from which those of others are hidden.
+    pub(crate) known: Arc<LastKnown>,
 }
 
 /// Result of a handler.
@@ -47,6 +50,7 @@ impl App {
             clients: Arc::new(Semaphore::new(CLIENTS)),
             send_timeout: SEND,
             access,
+            known: Arc::default(),
         }
     }
 

@@ -35,8 +35,8 @@ const USUAL_NS: u64 = 60_000_000_000;
 const USUAL_TREES: usize = 100;
 
 /// Default number of rows of events and ports, and the max limit.
-const USUAL_LIMIT: usize = 500;
-const MAX_ROWS: usize = 100_000;
+pub(super) const USUAL_LIMIT: usize = 500;
+pub(super) const MAX_ROWS: usize = 100_000;
 
 type Found = Result<Arc<Evaluated>, ApiError>;
 

@@ -1,11 +1,13 @@
 //! Handlers for marks: what applications and users did when, and which jobs began.
 
+use axum::Extension;
 use axum::body::Body;
 use axum::extract::{RawQuery, State};
 use axum::http::{HeaderMap, StatusCode};
 use ibnet_analysis::hosts::host_of;
 use ibnet_analysis::job::marks::Mark;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use super::answer::Answer;
 use super::app::{Answered, App};
@@ -15,6 +17,7 @@ use super::values::{kept_range, now_ns};
 use crate::posted::Request;
 use crate::query::error::{ApiError, wrong};
 use crate::query::phases::{self, MarkRow, Wanted};
+use crate::users::Identity;
 
 /// Max number of jobs among the marks.
 const MAX_JOBS: usize = 200;
@@ -71,24 +74,27 @@ struct Number {
 
 pub(crate) async fn post(
     State(app): State<App>,
+    Extension(identity): Extension<Identity>,
     headers: HeaderMap,
     RawQuery(query): RawQuery,
     body: Body,
 ) -> Answered {
     let fields = "name and perhaps start_ns, end_ns, nodes and job";
     posting::post(
-        app,
+        (app, identity),
         headers,
         query,
         body,
         fields,
-        |hub, by, request: Request| {
+        |hub, sender, request: Request| {
             let now = now_ns();
-            let mark = request.check(by, now).map_err(ApiError::wrong)?;
-            tracing::info!(by = mark.by, name = mark.name, "a user posts a mark");
-            Answer::json(&Number {
-                id: hub.posted().add(mark, now),
-            })
+            let mark = request
+                .check(sender.name.clone(), now)
+                .map_err(ApiError::wrong)?;
+            let more = json!({"name": mark.name});
+            let id = hub.posted().add(mark, now);
+            sender.note(hub, "mark", more);
+            Answer::json(&Number { id })
         },
     )
     .await
@@ -96,25 +102,35 @@ pub(crate) async fn post(
 
 pub(crate) async fn remove(
     State(app): State<App>,
+    Extension(identity): Extension<Identity>,
     headers: HeaderMap,
     RawQuery(query): RawQuery,
     body: Body,
 ) -> Answered {
-    posting::post(app, headers, query, body, "id", |hub, by, Number { id }| {
-        let mut posted = hub.posted();
-        let mark = posted
-            .value
-            .get(&id)
-            .ok_or_else(|| ApiError::missing("there is no mark with this id"))?;
-        if mark.by != by {
-            return Err(ApiError {
-                status: StatusCode::FORBIDDEN,
-                reason: "only its user can remove a mark".to_owned(),
-            });
-        }
-        tracing::info!(by, id, name = mark.name, "a user removes a mark");
-        posted.remove(id);
-        Answer::json(&Number { id })
-    })
+    posting::post(
+        (app, identity),
+        headers,
+        query,
+        body,
+        "id",
+        |hub, sender, Number { id }| {
+            let mut posted = hub.posted();
+            let mark = posted
+                .value
+                .get(&id)
+                .ok_or_else(|| ApiError::missing("there is no mark with this id"))?;
+            if mark.by != sender.name {
+                return Err(ApiError {
+                    status: StatusCode::FORBIDDEN,
+                    reason: "only its user can remove a mark".to_owned(),
+                });
+            }
+            let more = json!({"name": mark.name});
+            posted.remove(id);
+            drop(posted);
+            sender.note(hub, "unmark", more);
+            Answer::json(&Number { id })
+        },
+    )
     .await
 }

@@ -15,6 +15,7 @@
 //! | [`app`] | state that all handlers share |
 //! | [`places`] | limits how many queries run at the same time |
 //! | [`params`] | parameters of a request |
+//! | [`others`], [`known`] | hides the jobs, users and hosts of others |
 //! | [`answer`] | JSON, bytes and errors |
 //! | [`live`] | the slot stream |
 //! | [`assets`] | the files of the web page |
@@ -26,9 +27,11 @@ pub(crate) mod app;
 pub(crate) mod assets;
 mod groups;
 mod jobs;
+mod known;
 pub(crate) mod lists;
 pub(crate) mod live;
 mod marks;
+mod others;
 pub(crate) mod params;
 pub(crate) mod places;
 mod posting;

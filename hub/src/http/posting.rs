@@ -6,62 +6,70 @@ use std::time::Duration;
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, StatusCode};
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use super::answer::Answer;
 use super::app::{Answered, App};
 use super::params::Params;
+use super::values::now_ns;
 use crate::query::error::ApiError;
 use crate::state::Hub;
-
-/// Header with the token of a user. A page of another site cannot send it, because the hub answers
-/// no request for permission (CORS preflight).
-const TOKEN: &str = "ibnet-token";
+use crate::users::Identity;
 
 /// Max size of a request body, and max time until it has arrived.
 const MAX_BODY: usize = 16 << 10;
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Calls `work` with the name of the user and the request. `fields` names the fields of the request.
+/// The user who sends a request.
+pub(super) struct Sender {
+    pub(super) name: String,
+    identity: Identity,
+}
+
+impl Sender {
+    /// Adds a line to the audit log.
+    pub(super) fn note(&self, hub: &Hub, what: &str, more: Value) {
+        hub.users
+            .audit
+            .write(now_ns(), what, &self.identity.by(), more);
+    }
+}
+
+/// Calls `work` with the user and the request. `fields` names the fields of the request.
 pub(super) async fn post<T: DeserializeOwned>(
-    app: App,
+    (app, identity): (App, Identity),
     headers: HeaderMap,
     query: Option<String>,
     body: Body,
     fields: &'static str,
-    work: impl FnOnce(&Hub, String, T) -> Result<Answer, ApiError> + Send + 'static,
+    work: impl FnOnce(&Hub, &Sender, T) -> Result<Answer, ApiError> + Send + 'static,
 ) -> Answered {
     Params::parse(query.as_deref(), &[])?;
-    let token = headers
-        .get(TOKEN)
-        .and_then(|token| token.to_str().ok())
-        .unwrap_or_default()
-        .to_owned();
     let read = tokio::time::timeout(BODY_TIMEOUT, to_bytes(body, MAX_BODY));
     let body =
         read.await.ok().and_then(Result::ok).ok_or_else(|| {
             ApiError::wrong("the body does not arrive, or it is longer than 16 KiB")
         })?;
     app.compute(headers, move |hub| {
-        let by = user(hub, &token)?;
+        let sender = sender(hub, identity)?;
         let request = serde_json::from_slice(&body).map_err(|error| {
             ApiError::wrong(format!("cannot read the body: {error}; send {fields}"))
         })?;
-        work(hub, by, request)
+        work(hub, &sender, request)
     })
     .await
 }
 
-/// Returns the name of the user with a token.
-fn user(hub: &Hub, token: &str) -> Result<String, ApiError> {
-    let users = hub
-        .users
-        .as_ref()
-        .ok_or_else(|| ApiError::missing("the configuration of the hub has no users"))?;
-    let found = users
-        .name_of(token)
-        .map_err(|error| ApiError::failed(error.to_string()))?;
-    found.ok_or_else(|| ApiError {
+/// Returns the user who sends a request.
+fn sender(hub: &Hub, identity: Identity) -> Result<Sender, ApiError> {
+    if !hub.users.may_post() {
+        return Err(ApiError::missing(
+            "the configuration of the hub has no users",
+        ));
+    }
+    let name = identity.name.clone().ok_or_else(|| ApiError {
         status: StatusCode::FORBIDDEN,
-        reason: "the header Ibnet-Token has no token of a user".to_owned(),
-    })
+        reason: "the request names no user: send a token in the header Ibnet-Token".to_owned(),
+    })?;
+    Ok(Sender { name, identity })
 }

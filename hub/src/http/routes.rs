@@ -1,55 +1,72 @@
 //! The addresses of the API. `docs/hub.md` and `hub/openapi.json` describe them.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
-use axum::Router;
 use axum::body::Body;
 use axum::extract::ws::WebSocketUpgrade;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
-use axum::extract::{Request, State};
+use axum::extract::{RawQuery, Request, State};
+use axum::http::header::AUTHORIZATION;
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::{MethodRouter, get, post};
+use axum::{Extension, Router};
 use ibnet::http_limits::Visitor;
+use serde_json::json;
 
-use super::app::{App, CLIENTS};
+use super::answer::Answer;
+use super::app::{Answered, App, CLIENTS};
+use super::others::{self, Served};
+use super::params::Params;
 use super::server::Access;
+use super::values::now_ns;
 use super::{access, alerts, assets, groups, jobs, lists, live, marks, values};
+use crate::audit::By;
 use crate::query::error::ApiError;
 use crate::state::Hub;
+use crate::users::{Identity, Peer, TOKEN};
 
-/// Addresses of the API, without the prefix `/api/v1`.
-#[cfg(test)]
-pub(crate) const ADDRESSES: [&str; 27] = [
-    "/alerts",
-    "/alerts/mark",
-    "/cabling",
-    "/errors",
-    "/events",
-    "/group/{name}",
-    "/groups",
-    "/health",
-    "/heat",
-    "/job/{id}",
-    "/job/{id}/matrix",
-    "/jobs",
-    "/links",
-    "/links/health",
-    "/live",
-    "/marks",
-    "/marks/remove",
-    "/path",
-    "/port/{guid}/{number}",
-    "/port/{guid}/{number}/physical",
-    "/ports",
-    "/samplers",
-    "/series",
-    "/sm",
-    "/timeline",
-    "/topology",
-    "/trees",
-];
+/// Returns the addresses of the API without the prefix `/api/v1`, each with how it serves the role
+/// `user`, and its handler.
+pub(super) fn addresses() -> Vec<(&'static str, Served, MethodRouter<App>)> {
+    use Served::{Filtered, Refused, Whole};
+    vec![
+        ("/alerts", Filtered, get(alerts::list)),
+        ("/alerts/mark", Refused, post(alerts::mark)),
+        ("/cabling", Filtered, get(lists::cabling)),
+        ("/errors", Filtered, get(lists::errors)),
+        ("/events", Filtered, get(lists::events)),
+        ("/group/{name}", Filtered, get(groups::one)),
+        ("/groups", Filtered, get(groups::list)),
+        ("/health", Filtered, get(values::health)),
+        ("/heat", Whole, get(values::heat)),
+        ("/job/{id}", Filtered, get(jobs::one)),
+        ("/job/{id}/matrix", Filtered, get(jobs::matrix)),
+        ("/jobs", Filtered, get(jobs::list)),
+        ("/links", Filtered, get(lists::links)),
+        ("/links/health", Filtered, get(lists::links_health)),
+        ("/live", Whole, get(live)),
+        ("/marks", Filtered, get(marks::list).post(marks::post)),
+        ("/marks/remove", Refused, post(marks::remove)),
+        ("/path", Filtered, get(lists::path)),
+        ("/port/{guid}/{number}", Filtered, get(values::one_port)),
+        (
+            "/port/{guid}/{number}/physical",
+            Filtered,
+            get(values::physical),
+        ),
+        ("/ports", Filtered, get(lists::ports)),
+        ("/samplers", Filtered, get(lists::samplers)),
+        ("/series", Whole, get(values::series)),
+        ("/sm", Filtered, get(lists::sm)),
+        ("/timeline", Filtered, get(values::timeline)),
+        ("/topology", Filtered, get(values::topology)),
+        ("/trees", Filtered, get(lists::trees)),
+        ("/whoami", Whole, get(whoami)),
+    ]
+}
 
 /// Returns all routes, with a new state.
 pub(crate) fn router(hub: Arc<Hub>, access: Access) -> Router {
@@ -58,35 +75,15 @@ pub(crate) fn router(hub: Arc<Hub>, access: Access) -> Router {
 
 /// Returns all routes with this state.
 pub(super) fn router_of(app: App) -> Router {
-    let api = Router::new()
-        .route("/alerts", get(alerts::list))
-        .route("/alerts/mark", post(alerts::mark))
-        .route("/cabling", get(lists::cabling))
-        .route("/errors", get(lists::errors))
-        .route("/events", get(lists::events))
-        .route("/group/{name}", get(groups::one))
-        .route("/groups", get(groups::list))
-        .route("/health", get(values::health))
-        .route("/heat", get(values::heat))
-        .route("/job/{id}", get(jobs::one))
-        .route("/job/{id}/matrix", get(jobs::matrix))
-        .route("/jobs", get(jobs::list))
-        .route("/links", get(lists::links))
-        .route("/links/health", get(lists::links_health))
-        .route("/live", get(live))
-        .route("/marks", get(marks::list).post(marks::post))
-        .route("/marks/remove", post(marks::remove))
-        .route("/path", get(lists::path))
-        .route("/port/{guid}/{number}", get(values::one_port))
-        .route("/port/{guid}/{number}/physical", get(values::physical))
-        .route("/ports", get(lists::ports))
-        .route("/samplers", get(lists::samplers))
-        .route("/series", get(values::series))
-        .route("/sm", get(lists::sm))
-        .route("/timeline", get(values::timeline))
-        .route("/topology", get(values::topology))
-        .route("/trees", get(lists::trees))
-        .fallback(no_such_address);
+    let add = |api: Router<App>, (address, served, methods): (_, _, MethodRouter<App>)| {
+        let state = (app.clone(), address, served);
+        api.route(
+            address,
+            methods.layer(from_fn_with_state(state, others::serve)),
+        )
+    };
+    let api = addresses().into_iter().fold(Router::new(), add);
+    let api = api.fallback(no_such_address);
     Router::new()
         .nest("/api/v1", api)
         .fallback(page)
@@ -95,37 +92,101 @@ pub(super) fn router_of(app: App) -> Router {
 }
 
 /// Checks each request, and adds the headers of each response.
-async fn guard(State(app): State<App>, request: Request, next: Next) -> Response {
-    let refusal = {
+async fn guard(State(app): State<App>, mut request: Request, next: Next) -> Response {
+    let headers = request.headers();
+    let peer = request.extensions().get::<Peer>().map(|peer| peer.0);
+    let (password, scheme) = {
         let secrets = app.access.lock();
-        let authorizes = |given: Option<&str>| secrets.authorizes(given);
+        let given = headers
+            .get(AUTHORIZATION)
+            .map(|value| value.to_str().unwrap_or("?"));
+        let password = secrets.has_password().then(|| secrets.authorizes(given));
         let scheme = if secrets.tls().is_some() {
             "https"
         } else {
             "http"
         };
-        access::refusal(
-            request.method(),
-            request.headers(),
-            scheme,
-            if secrets.has_password() {
-                Some(&authorizes)
-            } else {
-                None
-            },
-            app.hub.users.is_some(),
-        )
+        (password, scheme)
     };
-    let response = match refusal {
-        Some(refusal) => refusal,
-        None => {
+    let users = &app.hub.users;
+    let (identity, is_needed) = match users.identify(headers, peer, password) {
+        Ok(found) => found,
+        Err(error) => return access::add_headers(error.into_response()),
+    };
+    let has_credentials =
+        headers.contains_key(TOKEN) || (is_needed && headers.contains_key(AUTHORIZATION));
+    // The proxy can end TLS.
+    let schemes = if users.trusts(peer) {
+        &["http", "https"][..]
+    } else {
+        &[scheme]
+    };
+    let is_known = is_needed.then_some(identity.is_some());
+    let refusal = access::refusal(
+        request.method(),
+        headers,
+        schemes,
+        is_known,
+        users.may_post(),
+    );
+    note(
+        &app,
+        // Where nobody must be known, only a token names somebody.
+        identity
+            .as_ref()
+            .filter(|identity| is_needed || identity.name.is_some()),
+        has_credentials,
+        peer,
+    );
+    let response = match (refusal, identity) {
+        (Some(refusal), _) => refusal,
+        (None, identity) => {
             if let Some(visitor) = request.extensions().get::<Visitor>() {
                 visitor.admit();
             }
+            identity.map(|identity| request.extensions_mut().insert(identity));
             next.run(request).await
         }
     };
     access::add_headers(response)
+}
+
+/// Notes a login, or that it failed.
+fn note(app: &App, identity: Option<&Identity>, has_credentials: bool, peer: Option<IpAddr>) {
+    let (audit, now_ns) = (&app.hub.users.audit, now_ns());
+    let (what, by, more) = match identity {
+        Some(identity) if audit.is_login(now_ns, &identity.by()) => {
+            ("login", identity.by(), json!({}))
+        }
+        None if has_credentials => {
+            let Some(left_out) = audit.is_failure(now_ns) else {
+                return;
+            };
+            let address = peer.map_or_else(String::new, |peer| peer.to_canonical().to_string());
+            let by = By {
+                address,
+                ..By::default()
+            };
+            ("login_failed", by, json!({"left_out": left_out}))
+        }
+        _ => return,
+    };
+    // A slow disk delays no request.
+    let hub = Arc::clone(&app.hub);
+    drop(tokio::task::spawn_blocking(move || {
+        hub.users.audit.write(now_ns, what, &by, more);
+    }));
+}
+
+/// Returns name and role of the sender.
+async fn whoami(
+    Extension(identity): Extension<Identity>,
+    headers: HeaderMap,
+    RawQuery(query): RawQuery,
+) -> Answered {
+    Params::parse(query.as_deref(), &[])?;
+    let who = json!({"name": identity.name, "role": identity.role.as_str()});
+    Ok(Answer::json(&who)?.respond(&headers))
 }
 
 async fn live(

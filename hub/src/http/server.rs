@@ -14,6 +14,8 @@ use ibnet::metrics::Secrets;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 
+use crate::users::Peer;
+
 /// Time within which a client of the slot stream must accept a message, and any client at least
 /// some bytes. Otherwise the connection is closed.
 pub(crate) const SEND: Duration = Duration::from_secs(30);
@@ -94,7 +96,10 @@ impl Server {
             };
             set_send_timeout(&stream, self.send_timeout);
             let connection = gate.connect(peer.ip()).await;
-            let router = router.clone().layer(Extension(connection.visitor()));
+            let router = router
+                .clone()
+                .layer(Extension(connection.visitor()))
+                .layer(Extension(Peer(peer.ip())));
             let access = self.access.clone();
             // Clients that are too slow or do not use TLS are dropped without a log message.
             tokio::spawn(connection.run(async move { handle(stream, router, &access).await }));

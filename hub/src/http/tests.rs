@@ -10,12 +10,15 @@ use ibnet_analysis::groups::Groups;
 use serde_json::{Value as Json, json};
 use tower::ServiceExt;
 
-use super::routes::{ADDRESSES, router};
+use super::routes::{addresses, router};
 use super::server::Access;
 use crate::alerts::status::ReceiverState;
 use crate::alerts::tests::{Watched, settings as settings_of_alerts};
 use crate::query::tests::{add_jobs, file, hub, lines};
 use crate::state::{Hub, Now};
+use crate::users::Users;
+
+mod roles;
 
 const OPEN_API: &str = include_str!("../../openapi.json");
 const SCHEMAS: &str = "#/components/schemas/";
@@ -64,13 +67,19 @@ fn get(hub: &Arc<Hub>, path: &str) -> (u16, Vec<u8>) {
 }
 
 fn filled() -> Arc<Hub> {
+    filled_with(Users::default(), add_jobs)
+}
+
+/// Returns a hub with everything that answers can have.
+fn filled_with(users: Users, add_jobs: impl Fn(&Hub)) -> Arc<Hub> {
     let group = "storage=node103,node104".parse().expect("a group");
     let hub = hub(&[lines().join("\n") + "\n", physical()])
         .with_packing(Some(Arc::default()))
         .with_groups(Groups::new(vec![group]).expect("one group"))
         .with_routes(Some(file("routes.fdbs")))
         .with_cabling(Some(file("cabling.csv")))
-        .with_marks(Some(file("marks.csv")));
+        .with_marks(Some(file("marks.csv")))
+        .with_users(users);
     hub.tick(crate::ingest::Clock::start().now());
     add_jobs(&hub);
     let hub = Arc::new(hub);
@@ -253,6 +262,7 @@ fn answers_have_the_described_form() {
         ("/group/{name}", String::new()),
         ("/group/{name}", range.to_owned()),
         ("/sm", String::new()),
+        ("/whoami", String::new()),
     ] {
         let url = path.replace("{guid}", "0x0000000000000001").replace("{number}", "1").replace("{id}", "7").replace("{name}", "storage");
         let (status, body) = get(&hub, &format!("{url}?{query}"));
@@ -339,9 +349,10 @@ fn every_address_is_described() {
         .keys()
         .map(String::as_str)
         .collect();
-    assert_eq!(described, ADDRESSES);
+    let listed: Vec<&str> = addresses().iter().map(|(address, ..)| *address).collect();
+    assert_eq!(described, listed);
     let (hub, mut wrong) = (filled(), Vec::new());
-    for path in ADDRESSES {
+    for path in listed {
         // Each described parameter is known to the address, and no other one is.
         let parameters = api["paths"][path]["get"]["parameters"]
             .as_array()

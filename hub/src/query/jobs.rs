@@ -466,7 +466,7 @@ pub(crate) fn matrix(
     Ok(found)
 }
 
-fn missing(id: &str) -> ApiError {
+pub(crate) fn missing(id: &str) -> ApiError {
     ApiError::missing(format!(
         "there is no job {}; /api/v1/jobs lists all jobs",
         ibnet_record::types::Printable(id)

@@ -44,9 +44,10 @@ export async function getBinary(
   return (await request(path, params, signal)).arrayBuffer();
 }
 
-/** Posts a JSON document with the token of a user. */
+/** Posts a JSON document with the token of a user, or without one if the hub knows the user. */
 export async function postJson<T>(path: string, token: string, body: unknown): Promise<T> {
-  const headers = { "content-type": "application/json", "ibnet-token": token };
+  const headers: Record<string, string> = { "content-type": "application/json" };
+  if (token !== "") headers["ibnet-token"] = token;
   const post = { method: "POST", headers, body: JSON.stringify(body) };
   return (await (await request(path, {}, undefined, post)).json()) as T;
 }

@@ -193,6 +193,7 @@ export interface Schemas {
   GroupTarget: GroupTarget;
   Groups: Groups;
   Jobs: Jobs;
+  Whoami: Whoami;
 }
 export interface Alert {
   /**
@@ -2065,4 +2066,11 @@ export interface Jobs {
    * End of the time whose traffic is in the sums
    */
   settled_ns: number | null;
+}
+export interface Whoami {
+  /**
+   * Name of the user; null with the password alone, and without roles
+   */
+  name: string | null;
+  role: "user" | "operator" | "admin";
 }

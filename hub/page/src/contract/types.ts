@@ -60,6 +60,7 @@ export type {
   Topology as TopologyAnswer,
   Tree as TreeRow,
   Trees as TreeRows,
+  Whoami,
 } from "./openapi";
 
 export type DeviceRow = Topology["devices"][number];

@@ -4,7 +4,7 @@
 import { getBinary, getJson, nanoseconds } from "../contract/api";
 import { codesIn, decodeHeat, type Frame, NO_DATA } from "../contract/frame";
 import { type Connection, Live } from "../contract/live";
-import type { Health, LiveHello, Metric, TopologyAnswer } from "../contract/types";
+import type { Health, LiveHello, Metric, TopologyAnswer, Whoami } from "../contract/types";
 import { AlertWatch } from "./alerts";
 import { type Column, History, MAX_PARTIAL } from "./history";
 import { goesOn, storedPace, storePace } from "./pace";
@@ -49,6 +49,8 @@ export class App {
   state: State = parseState(location.hash);
   topology: Topology | null = null;
   health: Health | null = null;
+  /** Name and role of the user of the page; null until the hub has answered. */
+  who: Whoami | null = null;
   connection: Connection = "connecting";
   /** Number of the newest slot; null before the first one. */
   latest: number | null = null;
@@ -102,6 +104,16 @@ export class App {
   start(): void {
     this.alerts.start();
     void this.load();
+    void this.loadWho();
+  }
+
+  private async loadWho(): Promise<void> {
+    try {
+      this.who = await getJson<Whoami>("whoami");
+      this.notify("health");
+    } catch {
+      // Other requests show what is wrong.
+    }
   }
 
   // --- notifications

@@ -71,6 +71,7 @@ export class Shell {
   readonly main = h("main", { id: "main", tabindex: -1 });
   private readonly fabric = h("span", { class: "fabric" });
   private readonly time = h("time", { class: "clock" });
+  private readonly who = h("span", { class: "clock", title: "User and role", hidden: true });
   private readonly mark = h("a", { class: "mark" });
   private readonly bell: Bell;
   private readonly status = h("button", { class: "live", type: "button" });
@@ -162,6 +163,7 @@ export class Shell {
       this.bell.element,
       this.mark,
       this.time,
+      this.who,
       this.status,
       button("Keys (?)", "help", () => this.help.showModal()),
       this.themeButton(),
@@ -246,6 +248,10 @@ export class Shell {
     if (changes.has("health") || changes.has("topology")) {
       const fabric = app.health?.fabric || "fabric";
       setText(this.fabric, app.health?.simulated === true ? `${fabric} (simulated)` : fabric);
+      // Without users, everybody is an admin without a name.
+      const { name = null, role = "" } = app.who ?? {};
+      setText(this.who, `${name}, ${role}`);
+      this.who.hidden = name === null;
     }
     this.bell.update();
     const { firing } = app.alerts;

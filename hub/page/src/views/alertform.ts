@@ -67,17 +67,24 @@ export class AlertForm {
     this.element.hidden = false;
     setText(this.title, row.id);
     setText(this.note, markText(row));
+    this.token.hidden = this.isKnown;
     this.why.focus();
+  }
+
+  /** Whether the hub knows the user without a token. */
+  private get isKnown(): boolean {
+    return (this.app.who?.name ?? null) !== null;
   }
 
   private async mark(silent: boolean, ends: boolean): Promise<void> {
     if (this.row === null) return;
     const { id } = this.row;
-    sessionStorage.setItem(TOKEN, this.token.value);
+    const token = this.isKnown ? "" : this.token.value;
+    sessionStorage.setItem(TOKEN, token);
     const why = this.why.value.trim() || (ends ? "removed" : "");
     const until = ends ? 0 : (Date.now() + Number(this.hours.value) * 3600e3) * 1e6;
     try {
-      await this.app.alerts.mark(this.token.value, id, why, silent, until);
+      await this.app.alerts.mark(token, id, why, silent, until);
       setText(this.note, ends ? "The mark is removed." : "The alert is marked.");
     } catch (error) {
       setText(this.note, error instanceof ApiError ? error.message : String(error));
