@@ -24,7 +24,7 @@ const MAX_FAILED: u64 = 10;
 const MINUTE_NS: u64 = 60 * 1_000_000_000;
 
 /// Who did something, and from where.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub(crate) struct By {
     pub(crate) who: String,
     pub(crate) role: &'static str,
@@ -40,8 +40,8 @@ pub(crate) struct Audit {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Time of the last request of each user from each address.
-    seen: BTreeMap<(String, String), u64>,
+    /// Time of the last request of each user with a role and from an address.
+    seen: BTreeMap<By, u64>,
     /// The minute of the last failed login, the failed logins in it, and those not written.
     minute: u64,
     failed: u64,
@@ -62,9 +62,7 @@ impl Audit {
     /// Remembers a request of a user. Returns whether it is the first one after a while.
     pub(crate) fn is_login(&self, now_ns: u64, by: &By) -> bool {
         let mut state = self.lock();
-        let last = state
-            .seen
-            .insert((by.who.clone(), by.address.clone()), now_ns);
+        let last = state.seen.insert(by.clone(), now_ns);
         if state.seen.len() > MAX_SEEN {
             let oldest = state.seen.iter().min_by_key(|(_, seen)| **seen);
             if let Some(oldest) = oldest.map(|(key, _)| key.clone()) {

@@ -12,7 +12,8 @@ use crate::audit::Audit;
 use crate::events::EventRow;
 use crate::jobs::settle;
 use crate::jobs::tests::{job, listing};
-use crate::users::tests::file as tokens;
+use crate::users::Peer;
+use crate::users::tests::{file as tokens, proxy};
 
 const START: u64 = 1_700_000_000;
 const SECOND: u64 = 1_000_000_000;
@@ -459,6 +460,28 @@ fn operators_mark_alerts_and_the_audit_log_has_it() {
     assert_eq!(found, expected);
     let text = std::fs::read_to_string(folder.path().join("audit.jsonl")).expect("a file");
     assert!(!text.contains("ola-ola"), "{text}");
+}
+
+#[test]
+fn proxy_may_end_tls_and_nobody_else() {
+    let users = Users::new(None, Some(proxy()), Audit::default());
+    let hub = Arc::new(hub(&[]).with_users(users));
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    let status = |peer: [u8; 4]| {
+        let mut request = Request::get("/api/v1/whoami")
+            .header("host", "hub.example")
+            .header("origin", "https://hub.example")
+            .header("x-remote-user", "ada")
+            .body(Body::empty())
+            .expect("a request");
+        request.extensions_mut().insert(Peer(peer.into()));
+        let response = runtime.block_on(router(Arc::clone(&hub), access()).oneshot(request));
+        response.expect("infallible").status().as_u16()
+    };
+    assert_eq!((status([10, 0, 0, 9]), status([10, 0, 0, 8])), (200, 401));
 }
 
 /// A new field with strings is not shown to users before somebody has decided how.
