@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use ibnet_analysis::health::inventory::Module;
 use ibnet_analysis::health::reading::Counter;
-use ibnet_analysis::health::verdict::{End, Ratio, Verdict, WINDOW_NS};
+use ibnet_analysis::health::verdict::{Applied, End, Ratio, Verdict, WINDOW_NS};
 use ibnet_analysis::ports::{PortKey, PortName};
 use ibnet_record::physical::PhysicalKind;
 use ibnet_record::registers::link_down::LinkDown;
