@@ -385,7 +385,7 @@ impl Engine {
         } = self.ports[port as usize];
         if before.is_some_and(|before| before != link) && !self.is_believed(device, sent, now) {
             self.devices[device as usize].way.doubted_link = Some(port);
-            return;
+            return self.doubt(device, now);
         }
         let doubted = &mut self.devices[device as usize].way.doubted_link;
         *doubted = doubted.filter(|doubted| *doubted != port);
@@ -406,7 +406,7 @@ impl Engine {
     }
 
     /// Reads again what was seen on a route before the device was verified on it.
-    fn ask_doubted(&mut self, index: u32) {
+    pub(super) fn ask_doubted(&mut self, index: u32) {
         self.ask_doubted_peers(index);
         let Some(port) = self.devices[index as usize].way.doubted_link else {
             return;
