@@ -318,7 +318,11 @@ fn exchanged_cables_between_switches_are_four_events_and_routes_follow_them() {
         trunk: 1,
         radix: 8,
     };
-    let config = config(SmpWay::Directed);
+    // The identity of a switch is verified before or after its peers.
+    let config = Config {
+        identity_every: 5 * SECOND,
+        ..config(SmpWay::Directed)
+    };
     let mut sweep = Sweep::of(&tree, config, no_lids(), |_| {});
     let plan = all_linked_ports(&sweep.fabric);
     let peers = plan.iter().flat_map(|device| {
@@ -344,7 +348,7 @@ fn exchanged_cables_between_switches_are_four_events_and_routes_follow_them() {
         for is_back in [false, true] {
             exchange(&sweep, cables, is_back);
             let mut events = Vec::new();
-            for _ in 0..20 {
+            for _ in 0..41 {
                 let all = sweep.slot().iter();
                 events
                     .extend(all.filter(|event| !matches!(event, Event::Port(_) | Event::SlotDone)));
