@@ -223,7 +223,7 @@ impl Engine {
         now: Instant,
     ) {
         let Ok(data) = answer else {
-            return self.identity_failed(index, now);
+            return self.identity_failed(index, true, now);
         };
         let info = NodeInfo::parse(data);
         let device = &mut self.devices[index as usize];
@@ -300,11 +300,12 @@ impl Engine {
         from != to
     }
 
-    /// Handles a NodeInfo query that was refused or not answered.
-    pub(super) fn identity_failed(&mut self, index: u32, now: Instant) {
+    /// Handles a NodeInfo query that was refused or not answered. A route on which it was lost
+    /// (`is_lost`) has failed, any other way after three.
+    pub(super) fn identity_failed(&mut self, index: u32, is_lost: bool, now: Instant) {
         let device = &mut self.devices[index as usize];
         let is_final = device.identity.fail() == NodeInfoFailure::NotVerifiable;
-        if is_final || device.way.route().is_some() {
+        if is_final || is_lost && device.way.route().is_some() {
             self.way_failed(index, is_final, now);
         }
     }

@@ -339,7 +339,7 @@ impl Engine {
         let lid = answer.map(smp::base_lid);
         let Ok(lid) = lid.and_then(|lid| lid.is_unicast().then_some(lid).ok_or(MadStatus::OK))
         else {
-            return self.identity_failed(index, now);
+            return self.identity_failed(index, true, now);
         };
         let device = &mut self.devices[index as usize];
         let Some(info) = device.way.info.take() else {

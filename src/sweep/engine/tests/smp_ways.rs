@@ -265,7 +265,10 @@ fn lost_request_moves_a_device_to_another_route_in_the_same_slot() {
 /// A change is seen, the device is verified, and the change is read again: each in a slot of its own.
 #[test]
 fn change_behind_a_cut_cable_is_one_event_if_devices_are_slow_and_slots_short() {
-    for delay in [0, 2, 20] {
+    for (delay, length) in (0..32)
+        .step_by(4)
+        .flat_map(|delay| [100, 150, 200].map(|length| (delay, length)))
+    {
         let mut sweep = rare(false);
         slots(&mut sweep, 2);
         let (id, spine) = sweep.find("spine01");
@@ -283,14 +286,14 @@ fn change_behind_a_cut_cable_is_one_event_if_devices_are_slow_and_slots_short() 
         sweep.virtual_sweep.engine.read_links_at(lid);
         let mut events = Vec::new();
         for _ in 0..20 {
-            let of_slot = sweep.virtual_sweep.slot(150 * MS);
+            let of_slot = sweep.virtual_sweep.slot(length * MS);
             events.extend(
                 of_slot
                     .into_iter()
                     .filter(|event| matches!(event, Event::Link(_))),
             );
         }
-        assert_eq!(events, [Event::Link(port)], "{delay} ms");
+        assert_eq!(events, [Event::Link(port)], "{delay} ms of {length} ms");
     }
 }
 
