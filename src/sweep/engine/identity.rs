@@ -318,7 +318,7 @@ impl Engine {
         }
         let next = self.next_verification(index, now);
         let device = &mut self.devices[index as usize];
-        let is_first = device.way.is_lost_anew();
+        let is_first = device.way.is_lost_anew() && device.reachability.has_answered();
         device.identity.give_up(if is_first {
             next.min(now + WRONG_DEVICE_INTERVAL)
         } else {

@@ -13,8 +13,8 @@
 //!   failed, the identity cannot be verified, and then each round of identity checks tries some of
 //!   them; if a route was answered before, the first one follows in 10 s, and a round of peers at
 //!   once.
-//! - The way that was answered is kept until it fails. If another request is lost on a route, NodeInfo
-//!   shows whether the route has failed.
+//! - The way that was answered is kept until it fails. If another request is lost on a route,
+//!   NodeInfo shows whether the route has failed.
 //! - A cable that was cut or moved makes a route lead to another device. So a new state or a new
 //!   peer is used only if NodeInfo was answered on the route after the first sight of it.
 //! - Routes follow the cables that the verification of peers has found.
@@ -227,18 +227,20 @@ impl Engine {
     }
 
     /// Handles the failure of the current way to a device: selects the next one and verifies the
-    /// device on it. Returns false if all ways have failed. Later rounds then end after three requests
-    /// (`is_third`).
+    /// device on it. Returns false if all ways have failed. Later rounds then end after three
+    /// requests (`is_third`).
     pub(super) fn try_next_way(&mut self, index: u32, is_third: bool) -> bool {
         let has_next = self.select_next_way(index);
         let device = &mut self.devices[index as usize];
         let way = &mut device.way;
         if !has_next || is_third && way.lost_rounds > 0 {
             way.failed = 0;
-            let is_lost = way.is_lost_anew();
-            way.lost_rounds = 2.min(way.lost_rounds + 1);
-            if is_lost {
-                self.events.push_back(Event::NoRoute(index as usize));
+            // The failures of a silent device are not those of its routes.
+            if device.reachability.has_answered() {
+                if way.is_lost_anew() {
+                    self.events.push_back(Event::NoRoute(index as usize));
+                }
+                way.lost_rounds = 2.min(way.lost_rounds + 1);
             }
             return false;
         }
