@@ -25,7 +25,6 @@ use std::time::Duration;
 use ibnet_record::types::{Lid, PortNum};
 
 use super::config::SmpWay;
-use super::state::PortState;
 use super::transmit::smp_query;
 use super::{Engine, Event};
 use crate::mad::directed::{self, Route};
@@ -297,7 +296,8 @@ impl Engine {
     /// Follows a cable that was found at a port. Devices that could not be verified are verified on
     /// the routes that lead over it now.
     pub(super) fn follow_cable(&mut self, port: u32, found: End) {
-        let PortState { device, num, .. } = self.ports[port as usize];
+        let of = &self.ports[port as usize];
+        let (device, num) = (of.device, of.num);
         let guid = self.devices[device as usize].identity.expected;
         let Some(routes) = &mut self.routes else {
             return;
