@@ -255,7 +255,7 @@ fn lost_request_moves_a_device_to_another_route_in_the_same_slot() {
         let ports = sweep.virtual_sweep.engine.ports();
         sweep.change(|sim| {
             ends.iter()
-                .for_each(|(id, port)| sim.set_peer(*id, *port, None))
+                .for_each(|(id, port)| sim.set_peer(*id, *port, None));
         });
         if !state_tables {
             sweep.virtual_sweep.engine.read_links_at(lid);
