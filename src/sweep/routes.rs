@@ -27,8 +27,8 @@ pub struct Cables {
     links: Vec<Link>,
 }
 
-/// A port of a node, and the node and the port at the other end of its cable. A port without a cable
-/// leads to its own node.
+/// A port of a node, and the node and the port at the other end of its cable. A port without a
+/// cable leads to its own node.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Link {
     node: u32,
@@ -166,8 +166,8 @@ impl Routes {
         has_changed
     }
 
-    /// Follows a cable that was found between two ports, of which the first has a cable in the plan.
-    /// Other cables of these ports are gone. Returns whether a route can change.
+    /// Follows a cable that was found between two ports, of which the first has a cable in the
+    /// plan. Other cables of these ports are gone. Returns whether a route can change.
     pub fn connect(&mut self, one: End, other: End) -> bool {
         let (Some(a), b) = (self.cables.link(one), self.cables.link(other)) else {
             return false;
@@ -350,7 +350,7 @@ mod tests {
     fn routes_follow_exchanged_cables_and_cables_that_are_back() {
         let mut routes = routes();
         routes.begin_at(end(10, 1));
-        // The other ends of two cables between switches are exchanged: 1 to 4 and 2 to 3 are doubled.
+        // Two cables between switches are exchanged: 1 to 4 and 2 to 3 are doubled.
         assert!(routes.connect(end(1, 3), end(4, 2)) && !routes.connect(end(4, 2), end(1, 3)));
         assert_eq!(routes.to(Guid(2), 0), None, "1 and 4 are an island");
         assert_eq!(ports(routes.to(Guid(4), 0)).1.len(), 2);

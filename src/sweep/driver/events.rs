@@ -112,7 +112,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
                 self.write_event(slot, EventName::KeyDemanded, Some(port), detail);
             }
             Event::NoRoute(device) => {
-                let detail = "no known route leads to the device any more; its identity and its links cannot be checked: look for a cable that is cut or moved, or write the plan again with ibnet-gen";
+                let detail = "no known route leads to the device any more; its identity and its links cannot be checked: look for a cable that is cut or moved, or write the plan again with ibnet-gen; or the device demands an M_Key now";
                 let port = self.first_ports[device];
                 self.log_identity(port, detail);
                 self.write_event(slot, EventName::NoRoute, Some(port), detail);

@@ -136,7 +136,9 @@ impl Engine {
             Purpose::Clear { .. } => self.clear_failed(index, 1),
             // A request that was sent before the last change of the way says nothing about this one.
             Purpose::Identity | Purpose::Lid if device.way.has_sent(&transaction.query) => {
-                self.identity_failed(index, now);
+                // The end of a slot shows nothing about a route.
+                let is_lost = now >= transaction.sent + self.config.grace;
+                self.identity_failed(index, is_lost, now);
             }
             Purpose::StateTable { .. } => {
                 let next = self.next_verification(index, now);

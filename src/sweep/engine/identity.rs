@@ -223,7 +223,7 @@ impl Engine {
         now: Instant,
     ) {
         let Ok(data) = answer else {
-            return self.identity_failed(index, now);
+            return self.identity_failed(index, true, now);
         };
         let info = NodeInfo::parse(data);
         let device = &mut self.devices[index as usize];
@@ -300,11 +300,12 @@ impl Engine {
         from != to
     }
 
-    /// Handles a NodeInfo query that was refused or not answered.
-    pub(super) fn identity_failed(&mut self, index: u32, now: Instant) {
+    /// Handles a NodeInfo query that was refused or not answered. A route on which it was lost
+    /// (`is_lost`) has failed, any other way after three.
+    pub(super) fn identity_failed(&mut self, index: u32, is_lost: bool, now: Instant) {
         let device = &mut self.devices[index as usize];
         let is_final = device.identity.fail() == NodeInfoFailure::NotVerifiable;
-        if is_final || device.way.route().is_some() {
+        if is_final || is_lost && device.way.route().is_some() {
             self.way_failed(index, is_final, now);
         }
     }
@@ -317,7 +318,7 @@ impl Engine {
         }
         let next = self.next_verification(index, now);
         let device = &mut self.devices[index as usize];
-        let is_first = device.way.is_lost_anew();
+        let is_first = device.way.is_lost_anew() && device.reachability.has_answered();
         device.identity.give_up(if is_first {
             next.min(now + WRONG_DEVICE_INTERVAL)
         } else {
@@ -385,7 +386,7 @@ impl Engine {
         } = self.ports[port as usize];
         if before.is_some_and(|before| before != link) && !self.is_believed(device, sent, now) {
             self.devices[device as usize].way.doubted_link = Some(port);
-            return;
+            return self.doubt(device, now);
         }
         let doubted = &mut self.devices[device as usize].way.doubted_link;
         *doubted = doubted.filter(|doubted| *doubted != port);
@@ -406,7 +407,7 @@ impl Engine {
     }
 
     /// Reads again what was seen on a route before the device was verified on it.
-    fn ask_doubted(&mut self, index: u32) {
+    pub(super) fn ask_doubted(&mut self, index: u32) {
         self.ask_doubted_peers(index);
         let Some(port) = self.devices[index as usize].way.doubted_link else {
             return;

@@ -206,7 +206,7 @@ impl Engine {
         }
         state.is_doubted = true;
         if !self.is_believed(transaction.device, transaction.sent, now) {
-            return;
+            return self.doubt(transaction.device, now);
         }
         let state = &mut self.peers.ports[port as usize];
         (state.other, state.is_doubted) = (other, false);

@@ -13,8 +13,8 @@
 //!   failed, the identity cannot be verified, and then each round of identity checks tries some of
 //!   them; if a route was answered before, the first one follows in 10 s, and a round of peers at
 //!   once.
-//! - The way that was answered is kept until it fails. If another request is lost on a route, NodeInfo
-//!   shows whether the route has failed.
+//! - The way that was answered is kept until it fails. If another request is lost on a route,
+//!   NodeInfo shows whether the route has failed.
 //! - A cable that was cut or moved makes a route lead to another device. So a new state or a new
 //!   peer is used only if NodeInfo was answered on the route after the first sight of it.
 //! - Routes follow the cables that the verification of peers has found.
@@ -25,7 +25,6 @@ use std::time::Duration;
 use ibnet_record::types::{Lid, PortNum};
 
 use super::config::SmpWay;
-use super::state::PortState;
 use super::transmit::smp_query;
 use super::{Engine, Event};
 use crate::mad::directed::{self, Route};
@@ -55,8 +54,10 @@ pub(super) struct Way {
     lost_rounds: u8,
     /// Whether NodeInfo is requested again in this slot, after the counters.
     pub(super) asks: bool,
-    /// Time of the first sight of something that must be proven, and the port to read again.
+    /// Time of the first sight of something that must be proven, time of the first NodeInfo after
+    /// it, and the port to read again.
     doubt: Option<Instant>,
+    cleared: Option<Instant>,
     pub(super) doubted_link: Option<u32>,
     /// NodeInfo that was answered on the route, until PortInfo has the LID.
     info: Option<NodeInfo>,
@@ -74,6 +75,14 @@ impl Way {
     /// Notes that the device has answered.
     fn prove(&mut self, now: Instant) {
         (self.proven, self.failed, self.lost_rounds) = (Some(now), 0, 0);
+        if self.doubt > self.cleared {
+            self.cleared = Some(now);
+        }
+    }
+
+    /// Returns whether NodeInfo was answered after the last doubt, not long ago.
+    fn is_clear(&self, now: Instant) -> bool {
+        self.doubt <= self.cleared && self.cleared.is_some_and(|at| now < at + DOUBTLESS)
     }
 
     /// Returns whether all routes have failed for the first time since the last answer.
@@ -210,25 +219,27 @@ impl Engine {
         let is_first = way.route.is_none_or(|(number, _)| number == 0);
         let tries_lid = mode == SmpWay::Auto && !way.is_proven();
         way.is_by_route = !(way.is_by_route && is_first && tries_lid);
-        way.info = None;
+        (way.info, way.doubt, way.cleared) = (None, None, None);
         way.failed = way.failed.saturating_add(1);
         let hops = way.route.map_or(0, |(_, route)| route.ports().len());
         usize::from(way.failed) < 3.max(hops + usize::from(tries_lid))
     }
 
     /// Handles the failure of the current way to a device: selects the next one and verifies the
-    /// device on it. Returns false if all ways have failed. Later rounds then end after three requests
-    /// (`is_third`).
+    /// device on it. Returns false if all ways have failed. Later rounds then end after three
+    /// requests (`is_third`).
     pub(super) fn try_next_way(&mut self, index: u32, is_third: bool) -> bool {
         let has_next = self.select_next_way(index);
         let device = &mut self.devices[index as usize];
         let way = &mut device.way;
         if !has_next || is_third && way.lost_rounds > 0 {
             way.failed = 0;
-            let is_lost = way.is_lost_anew();
-            way.lost_rounds = 2.min(way.lost_rounds + 1);
-            if is_lost {
-                self.events.push_back(Event::NoRoute(index as usize));
+            // The failures of a silent device are not those of its routes.
+            if device.reachability.has_answered() {
+                if way.is_lost_anew() {
+                    self.events.push_back(Event::NoRoute(index as usize));
+                }
+                way.lost_rounds = 2.min(way.lost_rounds + 1);
             }
             return false;
         }
@@ -261,32 +272,32 @@ impl Engine {
 
     /// Returns whether a new state or peer, from the reply to a request that was sent at `sent`, is
     /// that of the planned device. If a route has led to it, NodeInfo must show this first.
-    pub(super) fn is_believed(&mut self, index: u32, sent: Instant, now: Instant) -> bool {
+    pub(super) fn is_believed(&self, index: u32, sent: Instant, now: Instant) -> bool {
+        let way = &self.devices[index as usize].way;
+        way.route().is_none() || way.is_clear(now) && way.cleared <= Some(sent)
+    }
+
+    /// Reads a new state or peer again, after NodeInfo if this is still to be requested.
+    pub(super) fn doubt(&mut self, index: u32, now: Instant) {
         let device = &mut self.devices[index as usize];
-        let way = &mut device.way;
-        if way.route().is_none() {
-            return true;
+        if device.way.is_clear(now) {
+            self.ask_doubted(index);
+        } else {
+            if device.way.doubt <= device.way.cleared {
+                device.way.doubt = Some(now);
+            }
+            device.identity.query();
+            let identity = (smp_query(smp::NODE_INFO, PortNum(0)), Purpose::Identity);
+            device.progress.repeat.get_or_insert(identity);
         }
-        let is_proven = way.doubt < way.proven;
-        let is_new = |proven| sent >= proven && now < proven + DOUBTLESS;
-        if is_proven && way.doubt.is_some() && way.proven.is_some_and(is_new) {
-            return true;
-        }
-        if is_proven {
-            way.doubt = Some(now);
-        }
-        device.identity.query();
-        let identity = (smp_query(smp::NODE_INFO, PortNum(0)), Purpose::Identity);
-        if device.progress.repeat.get_or_insert(identity) == &identity {
-            self.ready.push_back(index);
-        }
-        false
+        self.ready.push_back(index);
     }
 
     /// Follows a cable that was found at a port. Devices that could not be verified are verified on
     /// the routes that lead over it now.
     pub(super) fn follow_cable(&mut self, port: u32, found: End) {
-        let PortState { device, num, .. } = self.ports[port as usize];
+        let of = &self.ports[port as usize];
+        let (device, num) = (of.device, of.num);
         let guid = self.devices[device as usize].identity.expected;
         let Some(routes) = &mut self.routes else {
             return;
@@ -330,7 +341,7 @@ impl Engine {
         let lid = answer.map(smp::base_lid);
         let Ok(lid) = lid.and_then(|lid| lid.is_unicast().then_some(lid).ok_or(MadStatus::OK))
         else {
-            return self.identity_failed(index, now);
+            return self.identity_failed(index, true, now);
         };
         let device = &mut self.devices[index as usize];
         let Some(info) = device.way.info.take() else {
