@@ -57,6 +57,12 @@ pub(crate) fn cut(record: &mut Record<'_>) {
         .for_each(cut_text),
         Record::Physical(record) => record.values.values_mut().for_each(|value| match value {
             Value::Text(text) => text.truncate(short(text).len()),
+            Value::Texts(texts) => {
+                texts.truncate(LONGEST / size_of::<u64>());
+                texts
+                    .iter_mut()
+                    .for_each(|text| text.truncate(short(text).len()));
+            }
             Value::Integers(numbers) => numbers.truncate(LONGEST / size_of::<u64>()),
             Value::Integer(_) | Value::Float(_) => {}
         }),

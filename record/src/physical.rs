@@ -24,7 +24,7 @@ words! {
         Phy = "phy",
         /// The module of a port.
         Module = "module",
-        /// The sensors of a switch.
+        /// The sensors of a switch, and the chip of an HCA.
         Sensors = "sensors",
         /// One plane of a port with several planes (XDR).
         Planes = "planes",
@@ -49,20 +49,25 @@ impl PhysicalKind {
                 Page::Fans,
                 Page::Device,
                 Page::System,
+                Page::Sensors,
+                Page::FanSpeed,
             ],
             // The counters come last: the time of a record is that of its last reply.
             Self::Planes => &[Page::Planes, Page::Operation, Page::PlaneCounters],
         }
     }
 
-    /// Returns whether a record is about a port, and not about a whole switch.
+    /// Returns whether a record is about a port, and not about a whole device.
     pub const fn is_of_port(self) -> bool {
         !matches!(self, Self::Sensors)
     }
 }
 
 /// Max number of pages of a record.
-pub const MAX_PAGES: usize = 5;
+pub const MAX_PAGES: usize = 7;
+
+/// Max number of temperature sensors, and of fans, that are read of a switch.
+pub const MAX_ITEMS: usize = 16;
 
 /// Max number of planes that are read of a port. Known devices have four.
 pub const MAX_PLANES: u8 = 8;
@@ -126,6 +131,8 @@ pub enum Value {
     Float(f64),
     /// One value for each lane or bin.
     Integers(Vec<u64>),
+    /// One text for each sensor.
+    Texts(Vec<String>),
     /// A text.
     Text(String),
 }
@@ -152,6 +159,14 @@ impl Value {
     pub fn integers(&self) -> Option<&[u64]> {
         match self {
             Self::Integers(values) => Some(values),
+            _ => None,
+        }
+    }
+
+    /// Returns one text for each sensor.
+    pub fn texts(&self) -> Option<&[String]> {
+        match self {
+            Self::Texts(texts) => Some(texts),
             _ => None,
         }
     }
@@ -264,11 +279,53 @@ impl Column {
     }
 }
 
+/// A value of each sensor or fan that a switch lists.
+const fn listed(page: Page, kind: Kind, field: &'static Field) -> Column {
+    let name = field.json;
+    Column {
+        name,
+        kind,
+        page,
+        field,
+    }
+}
+
+/// One value of each temperature sensor or fan that a switch lists, at most [`MAX_ITEMS`]. The arrays
+/// of sensors are equally long, and so are those of fans. A temperature is in thousandths of a
+/// degree Celsius, because an array has integers only; a sensor below 0 is left out.
+pub static LISTED: [Column; 6] = {
+    const fn field(json: &'static str, unit: Unit) -> Field {
+        Field::new(json, json, 0, 32)
+            .array(MAX_ITEMS as u8)
+            .counts(unit)
+    }
+    const MILLICELSIUS: Unit = Unit::Measure("mC", 1, 1);
+    const RPM: Unit = Unit::Measure("rpm", 1, 1);
+    static SENSORS: Field = field("sensor_numbers", Unit::Setting);
+    static NAMES: Field = field("sensor_names", Unit::Text);
+    static NOW: Field = field("sensor_temperatures_mc", MILLICELSIUS);
+    static MOST: Field = field("sensor_max_temperatures_mc", MILLICELSIUS);
+    static FANS: Field = field("fan_numbers", Unit::Setting);
+    static SPEEDS: Field = field("fan_rpm", RPM);
+    [
+        listed(Page::Sensors, Kind::Integers, &SENSORS),
+        listed(Page::Sensors, Kind::Texts, &NAMES),
+        listed(Page::Sensors, Kind::Integers, &NOW),
+        listed(Page::Sensors, Kind::Integers, &MOST),
+        listed(Page::FanSpeed, Kind::Integers, &FANS),
+        listed(Page::FanSpeed, Kind::Integers, &SPEEDS),
+    ]
+};
+
 /// Returns the values of a record in the order of the line.
 pub fn columns(of: PhysicalKind) -> Vec<Column> {
     let mut columns: Vec<Column> = Vec::new();
     for page in of.pages().iter().copied() {
         for field in page.register().fields {
+            // The speed of each fan is in the list.
+            if page == Page::FanSpeed {
+                continue;
+            }
             let (name, kind) = column(field);
             if columns.iter().all(|known| known.name != name) {
                 columns.push(Column {
@@ -279,6 +336,7 @@ pub fn columns(of: PhysicalKind) -> Vec<Column> {
                 });
             }
         }
+        columns.extend(LISTED.iter().filter(|column| column.page == page));
     }
     columns
 }

@@ -67,7 +67,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("physical.every", "\"1m\""),
     ("physical.bit_errors_every", "\"30s\""),
     ("physical.modules_every", "\"5m\""),
-    ("physical.sensors_every", "\"30s\""),
+    ("physical.sensors_every", "\"1m\""),
     ("physical.planes_every", "\"10m\""),
     ("physical.budget", "0.03"),
     ("physical.timeout", "\"500ms\""),

@@ -334,10 +334,15 @@ impl<'a> PortsOfKind<'a> {
                 let key = |name: &str| name != "port" || is_of_port;
                 let labels = port.labels.iter().filter(|(name, _)| key(name));
                 let labels: Labels = labels.cloned().collect();
-                for Measured { lane, value, .. } in values(port, of) {
-                    match lane {
-                        Some(lane) => {
-                            let labels = with(&labels, "lane", lane.to_string());
+                let each = match of {
+                    Gauge::SensorTemperature => "sensor",
+                    Gauge::FanSpeed | Gauge::FanFault => "fan",
+                    _ => "lane",
+                };
+                for Measured { item, value, .. } in values(port, of) {
+                    match item {
+                        Some(item) => {
+                            let labels = with(&labels, each, item.to_string());
                             gauge(&mut metric, &labels, *value)?;
                         }
                         None => gauge(&mut metric, &labels, *value)?,
@@ -417,8 +422,11 @@ const fn help(of: Gauge) -> &'static str {
         Gauge::ModuleTemperature => "Temperature of the module or cable",
         Gauge::ReceivePower => "Optical power that the module receives",
         Gauge::TransmitPower => "Optical power that the module sends",
-        Gauge::Temperature => "Temperature of the chip of the switch",
-        Gauge::Uptime => "Time since the switch was started",
+        Gauge::Temperature => "Temperature of the chip of the switch or HCA",
+        Gauge::Uptime => "Time since the switch or HCA was started",
+        Gauge::SensorTemperature => "Temperature of a sensor of the switch",
+        Gauge::FanSpeed => "Speed of a fan in rotations per minute",
+        Gauge::FanFault => "Whether a fan is slower or faster than its limits: 0 or 1",
     }
 }
 

@@ -4,12 +4,13 @@
 use std::sync::Arc;
 
 use ibnet_record::attributes::Field;
-use ibnet_record::physical::{PhysicalKind, TX_BIAS, Value, Values, column};
+use ibnet_record::physical::{LISTED, PhysicalKind, TX_BIAS, Value, Values, column};
 use ibnet_record::registers::{self, Page};
 use ibnet_record::schema::Kind;
 use ibnet_record::words;
 
 use crate::mad::vendor::register::Image;
+use crate::sweep::engine::Items;
 
 /// Returns the values of these pages. If several of them have a field of the same name, the first
 /// one gives the value. A field whose block was not received is left out.
@@ -26,6 +27,59 @@ pub fn values<'a>(images: impl IntoIterator<Item = (Page, &'a Image)>) -> Values
         }
     }
     values
+}
+
+/// Returns the arrays of [`LISTED`] of a switch that lists its sensors and fans.
+pub fn listed<'a>(
+    images: impl IntoIterator<Item = (Page, &'a Image)>,
+    items: &Items,
+) -> Vec<(&'static str, Value)> {
+    let (mut chip, mut has_list) = (None, false);
+    for (page, image) in images {
+        if page == Page::Sensor {
+            chip = Some((0, *image));
+        }
+        has_list |= page == Page::Sensors;
+    }
+    let chip = chip.filter(|_| has_list);
+    let of_kind = |is_fan| {
+        let items = items.iter().filter(move |item| item.is_fan == is_fan);
+        items.map(|item| (u64::from(item.number), Image::of_head(&item.octets)))
+    };
+    let number = |page: Page, name, image: &Image| {
+        let field = page.register().field(name)?;
+        Some(field.number(image.raw(field, 0)?))
+    };
+    let sensors = chip
+        .into_iter()
+        .chain(of_kind(false))
+        .filter_map(|(sensor, image)| {
+            let of = |name| number(Page::Sensor, name, &image);
+            let [now, most] = [of("temperature")?, of("max_temperature")?];
+            let name = Page::Sensor.register().field("sensor_name")?;
+            let milli = |celsius: f64| (celsius.max(0.0) * 1000.0) as u64;
+            // A sensor that is not connected has -4096 degrees.
+            (now >= 0.0).then(|| (sensor, image.text(name), milli(now), milli(most)))
+        });
+    let fans = of_kind(true)
+        .filter_map(|(fan, image)| Some((fan, number(Page::FanSpeed, "rpm", &image)? as u64)));
+    let (sensors, fans): (Vec<_>, (Vec<u64>, Vec<u64>)) = (sensors.collect(), fans.unzip());
+    let integers =
+        |of: fn(&(u64, String, u64, u64)) -> u64| Value::Integers(sensors.iter().map(of).collect());
+    let values = [
+        integers(|sensor| sensor.0),
+        Value::Texts(sensors.iter().map(|sensor| sensor.1.clone()).collect()),
+        integers(|sensor| sensor.2),
+        integers(|sensor| sensor.3),
+        Value::Integers(fans.0),
+        Value::Integers(fans.1),
+    ];
+    let named = LISTED.iter().map(|column| column.name).zip(values);
+    let is_known = |(_, value): &(_, Value)| match value {
+        Value::Integers(values) => !values.is_empty(),
+        value => value.texts().is_some_and(|texts| !texts.is_empty()),
+    };
+    named.filter(is_known).collect()
 }
 
 words! {
@@ -45,10 +99,16 @@ words! {
         ReceivePower = "port_module_receive_power_watts",
         /// Transmitted optical power of a lane in watts.
         TransmitPower = "port_module_transmit_power_watts",
-        /// Temperature of the chip of a switch in degrees Celsius.
+        /// Temperature of the chip of a switch or an HCA in degrees Celsius.
         Temperature = "temperature_celsius",
-        /// Time since a switch was started in seconds.
+        /// Time since a switch or an HCA was started in seconds.
         Uptime = "uptime_seconds",
+        /// Temperature of a sensor of a switch in degrees Celsius.
+        SensorTemperature = "sensor_temperature_celsius",
+        /// Speed of a fan of a switch in rotations per minute.
+        FanSpeed = "fan_rpm",
+        /// Whether a fan of a switch is slower or faster than its limits: 0 or 1.
+        FanFault = "fan_out_of_limits",
     }
 }
 
@@ -57,8 +117,8 @@ words! {
 pub struct Measured {
     /// The gauge.
     pub gauge: Gauge,
-    /// The lane, if the gauge has one value for each.
-    pub lane: Option<u8>,
+    /// The lane, sensor or fan, if the gauge has one value for each.
+    pub item: Option<u8>,
     /// The value.
     pub value: f64,
 }
@@ -120,6 +180,12 @@ fn measured(kind: PhysicalKind, values: &Values) -> Vec<Measured> {
     let watts = |power: &u64| Some(*power as f64 / 1e6);
     let one = |value| (None, value);
     let of_lanes = |lane: usize, value| (Some(lane as u8), value);
+    let of_list = |numbers, list: &[u64], value: &dyn Fn(u64) -> f64| {
+        let pairs = array(numbers).iter().zip(list);
+        pairs
+            .map(|(number, of)| (Some(*number as u8), Some(value(*of))))
+            .collect()
+    };
     let of_gauge = |gauge| -> Vec<(Option<u8>, Option<f64>)> {
         match (kind, gauge) {
             (PhysicalKind::Phy, Gauge::RawBer) => vec![one(of_link("raw_ber"))],
@@ -141,6 +207,23 @@ fn measured(kind: PhysicalKind, values: &Values) -> Vec<Measured> {
                     .map(|(lane, value)| of_lanes(lane, watts(value)))
                     .collect()
             }
+            (PhysicalKind::Sensors, Gauge::SensorTemperature) => {
+                let celsius = |milli: u64| milli as f64 / 1000.0;
+                of_list("sensor_numbers", array("sensor_temperatures_mc"), &celsius)
+            }
+            (PhysicalKind::Sensors, Gauge::FanSpeed) => {
+                of_list("fan_numbers", array("fan_rpm"), &|rpm| rpm as f64)
+            }
+            (PhysicalKind::Sensors, Gauge::FanFault) => {
+                let limits = ["fan_under_limit", "fan_over_limit"].map(|name| values.integer(name));
+                let [Some(under), Some(over)] = limits else {
+                    return Vec::new();
+                };
+                let fans = array("fan_numbers");
+                of_list("fan_numbers", fans, &|fan| {
+                    ((under | over) >> fan & 1) as f64
+                })
+            }
             (PhysicalKind::Sensors, Gauge::Temperature) => vec![one(float("temperature_c"))],
             (PhysicalKind::Sensors, Gauge::Uptime) => {
                 vec![one(values.integer("uptime_s").map(|time| time as f64))]
@@ -150,9 +233,9 @@ fn measured(kind: PhysicalKind, values: &Values) -> Vec<Measured> {
     };
     let all = Gauge::ALL.into_iter().flat_map(|gauge| {
         let values = of_gauge(gauge).into_iter();
-        values.filter_map(move |(lane, value)| {
+        values.filter_map(move |(item, value)| {
             let value = value?;
-            Some(Measured { gauge, lane, value })
+            Some(Measured { gauge, item, value })
         })
     });
     all.collect()

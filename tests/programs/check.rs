@@ -117,11 +117,12 @@ fn queries_for_the_physical_layer_are_stated_with_their_budget() {
         assert_eq!(code, 0, "{text}");
         text
     };
-    // 10 ports: 8 MADs in two minutes each, and 1 in 5; 2 switches: 5 MADs in 30 s each.
+    // 10 ports: 8 MADs in two minutes each, and 3 in 5; 2 switches: 17 MADs in a minute each, with
+    // 4 sensors and 8 fans; 3 HCAs: 2 MADs in 5 minutes each.
     let usual = of("budget = 0.5");
     let found = lines(
         &usual,
-        "ok    physical       on: 1.0 Gets of class 0x0A a second",
+        "ok    physical       on: 1.4 Gets of class 0x0A a second",
     );
     assert_eq!(found.len(), 1, "{usual}");
     let often = of("every = \"1s\"");

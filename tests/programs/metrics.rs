@@ -1000,7 +1000,8 @@ fn families_that_are_not_selected_are_not_served() {
             .all(|name| name.ends_with("_bit_error_ratio")
                 || name.ends_with("_celsius")
                 || name.ends_with("_power_watts")
-                || name == "infiniband_switch_uptime_seconds"),
+                || name.ends_with("_uptime_seconds")
+                || name.starts_with("infiniband_switch_fan_")),
         "{physical:?}"
     );
     // Each family can be selected by its name.

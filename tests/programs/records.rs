@@ -13,18 +13,20 @@ use ibnet::mad::pma::{Bits, Capabilities};
 use ibnet::mad::smp::{
     CLASS_SUBN_LID_ROUTED, FEC_MODE_ACTIVE, NODE_INFO, NodeInfo, PORT_INFO_EXTENDED,
 };
-use ibnet::mad::vendor::register::Image;
+use ibnet::mad::vendor::register::{self, Image};
 use ibnet::mad::{MAD_LEN, Mad, pma};
 use ibnet::sweep::blocked::TickOf;
 use ibnet::sweep::counter::{Columns, Rates, Reading};
-use ibnet::sweep::engine::{Config, DevicePlan, Engine};
+use ibnet::sweep::engine::{Config, DevicePlan, Engine, Item, Items};
 use ibnet::sweep::physical_record;
 use ibnet::sweep::port_record::{PortIdentity, PortRecord};
 use ibnet::sweep::stats;
 use ibnet::time::Instant;
 use ibnet::topology::synthetic::FatTree;
 use ibnet_record::attributes::Group;
+use ibnet_record::physical::MAX_ITEMS;
 use ibnet_record::reader::Type;
+use ibnet_record::registers::Page;
 use ibnet_record::strict::{self, Line};
 use ibnet_record::types::{Guid, Lid, LinkRate, NodeKind, PortLimits, PortNum};
 use ibnet_record::{
@@ -432,6 +434,24 @@ fn longest_lines_of_the_physical_layer_fit_and_have_every_documented_field() {
             image.take(block, &[0xff; MAD_LEN]);
         }
         let (sampler, node) = (name(), name());
+        // The speed of each fan is in the list.
+        let pages = kind.pages().iter().filter(|page| **page != Page::FanSpeed);
+        let images = || pages.clone().map(|page| (*page, &image));
+        let mut values = physical_record::values(images());
+        if kind == PhysicalKind::Sensors {
+            let mut items = Items::default();
+            for number in 0..MAX_ITEMS as u8 {
+                for is_fan in [false, true] {
+                    items.push(Item {
+                        is_fan,
+                        number,
+                        // 4,095 degrees.
+                        octets: [0x7f; register::HEAD],
+                    });
+                }
+            }
+            values.0.extend(physical_record::listed(images(), &items));
+        }
         let record = PhysicalRecord {
             head: PhysicalHead {
                 kind: kind.as_str(),
@@ -444,7 +464,7 @@ fn longest_lines_of_the_physical_layer_fit_and_have_every_documented_field() {
                 node: &node,
                 dt_ns: Some(u64::MAX),
             },
-            values: physical_record::values(kind.pages().iter().map(|page| (*page, &image))),
+            values,
         };
         let line = text(&record);
         check(&line, SHORT);

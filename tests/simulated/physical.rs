@@ -142,7 +142,8 @@ fn records_have_the_times_and_the_modules_of_all_links() {
         let key = record.head.port.map(|port| (record.head.guid, port));
         match (&*record.head.kind, key) {
             ("module", Some(key)) => {
-                serials.insert(key, text(record, "vendor_sn").expect("one page"));
+                // A page that was not answered is absent.
+                serials.extend(text(record, "vendor_sn").map(|serial| (key, serial)));
             }
             ("phy", Some(key)) => readings.entry(key).or_default().push(record),
             ("sensors", None) => {}
@@ -177,10 +178,43 @@ fn records_have_the_times_and_the_modules_of_all_links() {
     let sensors = records
         .iter()
         .filter(|record| record.head.kind == "sensors");
+    let (mut of_switches, mut of_hosts) = (0, BTreeSet::new());
+    for record in sensors {
+        if text(record, "product_name").is_none() && number(record, "tacho_active").is_none() {
+            // Of an HCA, the chip and the firmware are read once in five minutes.
+            assert_eq!(number(record, "sensor_map"), None);
+            if text(record, "psid").is_some() && number(record, "extended_major") == Some(99) {
+                of_hosts.insert(record.head.guid);
+            }
+            continue;
+        }
+        of_switches += 1;
+        let list = |name: &str| record.values.get(name).and_then(Value::integers);
+        // One request in a hundred is not answered.
+        let Some(names) = record.values.get("sensor_names").and_then(Value::texts) else {
+            continue;
+        };
+        let known = ["asic", "port_amb", "board", "fan_amb"];
+        assert!(names.len() >= 2 && names.iter().all(|name| known.contains(&&**name)));
+        let [now, most] = ["sensor_temperatures_mc", "sensor_max_temperatures_mc"].map(list);
+        for (now, most) in now.unwrap().iter().zip(most.unwrap()) {
+            assert!(
+                (25_000..80_000).contains(now) && *most == now + 4000,
+                "{record:?}"
+            );
+        }
+        if let (Some(fans), Some(slow)) = (list("fan_numbers"), number(record, "fan_under_limit")) {
+            let speeds = list("fan_rpm").unwrap();
+            for (fan, rpm) in fans.iter().zip(speeds) {
+                assert_eq!(slow >> fan & 1 == 1, *rpm == 0, "{record:?}");
+            }
+        }
+    }
     assert!(
-        sensors.count() >= 5 * 6,
-        "sensors of six switches each 30 s"
+        of_switches >= 3 * 6,
+        "six switches each minute: {of_switches}"
     );
+    assert!(of_hosts.len() >= 36, "40 hosts: {}", of_hosts.len());
 }
 
 /// Ten leaf switches with a link to each of ten spine switches, and two with fifty to one spine
@@ -217,6 +251,10 @@ fn trunks(fabric: &Fabric) -> Vec<(DeviceId, PortNum)> {
 }
 
 const MAX_DELAY_NS: u64 = 2_000_000_000;
+
+/// A device gets one request after another, and waits half a second for one that is not answered. Of
+/// the hundred requests to one spine switch, about three get no reply.
+const MAX_DELAY_OF_ONE_SPINE_NS: u64 = 4_000_000_000;
 
 #[test]
 fn reason_of_each_of_a_hundred_links_follows_within_two_seconds() {
@@ -256,7 +294,12 @@ fn reason_of_each_of_a_hundred_links_follows_within_two_seconds() {
             let of = |event: &&&Event| (event.guid, event.port) == (down.guid, down.port);
             let reason = reasons.iter().find(of).expect("each link has a reason");
             let delay = reason.ts.checked_sub(down.ts).expect("it follows");
-            assert!(delay < MAX_DELAY_NS, "{delay} ns: {reason:?}");
+            let most = if tree.spines == 1 && loss > 0.0 {
+                MAX_DELAY_OF_ONE_SPINE_NS
+            } else {
+                MAX_DELAY_NS
+            };
+            assert!(delay < most, "{delay} ns: {reason:?}");
             let end = (guids[&down.guid.unwrap()], down.port.unwrap());
             let (number, is_local) = truth[&end];
             let of = if is_local { "" } else { " of the other end" };
@@ -328,9 +371,9 @@ fn dead_end_gives_its_reason_when_it_is_back_and_flaps_are_counted() {
 }
 
 #[test]
-fn reason_has_no_serial_number_before_the_module_was_read() {
+fn module_of_a_link_that_went_down_is_read_beyond_the_budget() {
     let sim = SimFabric::new(fabric(&TREE), Options::default());
-    let end = trunks(sim.fabric())[0];
+    let ends = trunks(sim.fabric())[..4].to_vec();
     let config = PhysicalConfig {
         budget_ppm: 0,
         every: [Duration::from_secs(86_400); 4],
@@ -339,13 +382,19 @@ fn reason_has_no_serial_number_before_the_module_was_read() {
     };
     let lines = swept(sim, 20, config, |done, sim| {
         if done == 1 {
-            set_link(sim, end, PortInfo::DOWN);
+            let down = |end: &_| set_link(sim, *end, PortInfo::DOWN);
+            ends.iter().for_each(down);
         }
     });
-    // No module was read yet, so the event has no serial number.
     let reasons = events(&lines, "link_down_reason");
-    assert_eq!(reasons.len(), 1);
-    assert!(!reasons[0].detail.contains("serial"), "{reasons:?}");
+    assert_eq!(reasons.len(), ends.len());
+    for reason in &reasons {
+        // No module was read before.
+        assert!(reason.detail.contains(", serial number SIM"), "{reason:?}");
+    }
+    let modules = physical(lines);
+    let modules = modules.iter().filter(|record| record.head.kind == "module");
+    assert!(modules.count() >= ends.len());
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The switches and the modules of a fabric: type, firmware, serial number, temperature.
+//! The switches, HCAs and modules of a fabric: type, firmware, serial number, temperature.
 //!
 //! Both ends of a cable report the same serial number. If they do not, the net file or one of the
 //! readings is wrong, or the cable is not where the plan expects it; the row then has a remark.
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use ibnet_record::physical::{ReadValues, Value};
 use ibnet_record::registers::pddr::cable_length_m;
 use ibnet_record::registers::port::round_trip_ns;
-use ibnet_record::types::{Guid, PortNum};
+use ibnet_record::types::{Guid, NodeKind, PortNum};
 use serde::Serialize;
 
 use crate::input::Fold;
@@ -25,6 +25,8 @@ pub struct Place {
     pub peer: Option<PortName>,
     /// Width and speed of the link, such as `4xNDR`.
     pub link: Box<str>,
+    /// Kind of the device.
+    pub kind: Option<NodeKind>,
 }
 
 /// The last `module` record of a port.
@@ -59,9 +61,35 @@ pub const OPTICAL: u64 = 2;
 /// Type of a copper cable without electronics.
 pub const PASSIVE: u64 = 3;
 
-/// The last `sensors` record of a switch.
+/// A temperature sensor of a switch.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Sensor {
+    /// Number of the sensor.
+    pub sensor: u64,
+    /// Name that the switch gives it.
+    pub name: Box<str>,
+    /// Temperature in degrees Celsius.
+    pub celsius: f64,
+    /// Highest temperature since the switch was started or the value was cleared.
+    pub max_celsius: f64,
+}
+
+/// A fan of a switch.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Fan {
+    /// Number of the fan.
+    pub fan: u64,
+    /// Rotations per minute. Null if the switch did not return it.
+    pub rpm: Option<u64>,
+    /// Whether it is slower than its limit.
+    pub is_slow: bool,
+    /// Whether it is faster than its limit.
+    pub is_fast: bool,
+}
+
+/// The last `sensors` record of a switch or an HCA.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Switch {
+pub struct Device {
     node: Box<str>,
     product: Box<str>,
     part: Box<str>,
@@ -70,27 +98,28 @@ pub struct Switch {
     psid: Box<str>,
     firmware: Option<[u64; 3]>,
     celsius: Option<f64>,
-    slow_fans: u64,
+    sensors: Vec<Sensor>,
+    fans: Vec<Fan>,
 }
 
-/// The switches, modules and links of the records.
+/// The switches, HCAs, modules and links of the records.
 #[derive(Clone, Debug, Default)]
 pub struct Inventory {
     /// Where each port is.
     pub places: BTreeMap<PortKey, Place>,
     /// The module of each port.
     pub modules: BTreeMap<PortKey, Module>,
-    switches: BTreeMap<Guid, Switch>,
+    devices: BTreeMap<Guid, Device>,
 }
 
-/// A switch or a module in the JSON output.
+/// A switch, an HCA or a module in the JSON output.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct InventoryRow {
-    /// `switch` or `module`.
+    /// `switch`, `hca` or `module`.
     pub what: &'static str,
     /// GUID of the device.
     pub guid: Guid,
-    /// Port of the module. Null for a switch.
+    /// Port of the module. Null for a switch and an HCA.
     pub port: Option<PortNum>,
     /// Node description of the device.
     pub node: Box<str>,
@@ -108,7 +137,7 @@ pub struct InventoryRow {
     pub serial: Box<str>,
     /// Version of the firmware.
     pub firmware: Option<String>,
-    /// PSID of a switch: the configuration that its firmware belongs to.
+    /// PSID of a switch or an HCA: the configuration that its firmware belongs to.
     pub psid: Option<Box<str>>,
     /// Length of the cable in meters.
     pub length_m: Option<f64>,
@@ -116,6 +145,10 @@ pub struct InventoryRow {
     pub round_trip_ns: Option<u64>,
     /// Temperature in degrees Celsius.
     pub celsius: Option<f64>,
+    /// The temperature sensors of a switch, with that of the chip.
+    pub sensors: Vec<Sensor>,
+    /// The fans of a switch.
+    pub fans: Vec<Fan>,
     /// What is wrong, or null.
     pub remark: Option<String>,
 }
@@ -187,7 +220,7 @@ impl Module {
     }
 }
 
-impl Switch {
+impl Device {
     fn of(record: &Physical<'_>) -> Self {
         let values = &record.values;
         let version = |name| integer(values, name);
@@ -203,9 +236,69 @@ impl Switch {
                 .zip(version("extended_sub_minor"))
                 .map(|((major, minor), sub_minor)| [major, minor, sub_minor]),
             celsius: float(values, "temperature_c"),
-            slow_fans: version("fan_under_limit").unwrap_or(0),
+            sensors: sensors(values),
+            fans: fans(values),
         }
     }
+
+    /// Keeps what a record lacks because the device did not answer a page.
+    fn keep(&mut self, before: Self) {
+        for (text, known) in [
+            (&mut self.product, before.product),
+            (&mut self.part, before.part),
+            (&mut self.revision, before.revision),
+            (&mut self.serial, before.serial),
+            (&mut self.psid, before.psid),
+        ] {
+            if text.is_empty() {
+                *text = known;
+            }
+        }
+        self.firmware = self.firmware.or(before.firmware);
+        self.celsius = self.celsius.or(before.celsius);
+        if self.sensors.is_empty() {
+            self.sensors = before.sensors;
+        }
+        if self.fans.is_empty() {
+            self.fans = before.fans;
+        }
+    }
+}
+
+fn sensors(values: &ReadValues) -> Vec<Sensor> {
+    let names = values.get("sensor_names").and_then(Value::texts);
+    let all = numbers(values, "sensor_numbers").zip(names.into_iter().flatten());
+    let now = numbers(values, "sensor_temperatures_mc");
+    let all = all.zip(now.zip(numbers(values, "sensor_max_temperatures_mc")));
+    all.map(|((sensor, name), (now, most))| Sensor {
+        sensor,
+        name: name.trim().into(),
+        celsius: now as f64 / 1000.0,
+        max_celsius: most as f64 / 1000.0,
+    })
+    .collect()
+}
+
+/// Returns the fans that have a speed, and those that are outside of their limits.
+fn fans(values: &ReadValues) -> Vec<Fan> {
+    let speeds: BTreeMap<u64, u64> = numbers(values, "fan_numbers")
+        .zip(numbers(values, "fan_rpm"))
+        .collect();
+    let limits = ["fan_under_limit", "fan_over_limit"].map(|name| integer(values, name));
+    let is_in = |set: Option<u64>, fan: u64| set.is_some_and(|set| set >> fan & 1 == 1);
+    let all = (0..u64::BITS.into()).map(|fan| Fan {
+        fan,
+        rpm: speeds.get(&fan).copied(),
+        is_slow: is_in(limits[0], fan),
+        is_fast: is_in(limits[1], fan),
+    });
+    all.filter(|fan| fan.rpm.is_some() || fan.is_slow || fan.is_fast)
+        .collect()
+}
+
+fn numbers(values: &ReadValues, name: &str) -> impl Iterator<Item = u64> {
+    let list = values.get(name).and_then(Value::integers);
+    list.unwrap_or_default().iter().copied()
 }
 
 fn integer(values: &ReadValues, name: &str) -> Option<u64> {
@@ -233,7 +326,7 @@ impl Inventory {
         self.places.get(&key)?.peer.as_ref()
     }
 
-    /// Returns one row for each switch and each module.
+    /// Returns one row for each switch, each HCA and each module.
     pub fn rows(&self) -> Vec<InventoryRow> {
         let mut ends: BTreeMap<&str, Vec<PortKey>> = BTreeMap::new();
         for (key, module) in self
@@ -243,10 +336,12 @@ impl Inventory {
         {
             ends.entry(&module.serial).or_default().push(*key);
         }
-        let switches = self
-            .switches
+        let (switches, hcas): (Vec<_>, Vec<_>) = self
+            .devices
             .iter()
-            .map(|(guid, switch)| switch_row(*guid, switch));
+            .map(|(guid, device)| device_row(self.what(*guid), *guid, device))
+            .partition(|row| row.what != HCA);
+        let devices = switches.into_iter().chain(hcas);
         let modules = self.modules.iter().filter(|(_, module)| module.was_read());
         let modules = modules.map(|(key, module)| {
             let name = self.name(*key);
@@ -266,10 +361,23 @@ impl Inventory {
                 length_m: module.length_m,
                 round_trip_ns: module.round_trip_ns,
                 celsius: module.celsius,
+                sensors: Vec::new(),
+                fans: Vec::new(),
                 remark: self.contradiction(*key, module, &ends),
             }
         });
-        switches.chain(modules).collect()
+        devices.chain(modules).collect()
+    }
+
+    /// Returns what a device is. One without `port` records is taken for a switch.
+    fn what(&self, guid: Guid) -> &'static str {
+        let ports = (guid, PortNum(0))..=(guid, PortNum(u8::MAX));
+        let kind = self.places.range(ports).find_map(|(_, place)| place.kind);
+        if kind == Some(NodeKind::Hca) {
+            HCA
+        } else {
+            "switch"
+        }
     }
 
     /// Describes how the serial numbers of a cable contradict the peers of the records.
@@ -296,13 +404,21 @@ impl Inventory {
     }
 }
 
-fn switch_row(guid: Guid, switch: &Switch) -> InventoryRow {
-    let slow: Vec<String> = (0..u64::BITS)
-        .filter(|fan| switch.slow_fans >> fan & 1 == 1)
-        .map(|fan| fan.to_string())
-        .collect();
+const HCA: &str = "hca";
+
+fn device_row(what: &'static str, guid: Guid, switch: &Device) -> InventoryRow {
+    let fans = |name: &str, is_of: fn(&Fan) -> bool| {
+        let fans = switch.fans.iter().filter(|fan| is_of(fan));
+        let fans: Vec<String> = fans.map(|fan| fan.fan.to_string()).collect();
+        (!fans.is_empty()).then(|| format!("{name} fans: {}", fans.join(", ")))
+    };
+    let remarks = [
+        fans("slow", |fan| fan.is_slow),
+        fans("fast", |fan| fan.is_fast),
+    ];
+    let remarks: Vec<String> = remarks.into_iter().flatten().collect();
     InventoryRow {
-        what: "switch",
+        what,
         guid,
         port: None,
         node: switch.node.clone(),
@@ -314,12 +430,14 @@ fn switch_row(guid: Guid, switch: &Switch) -> InventoryRow {
         serial: switch.serial.clone(),
         firmware: switch
             .firmware
-            .map(|[major, minor, sub_minor]| format!("{major}.{minor:04}.{sub_minor:04}")),
+            .map(|[major, minor, sub_minor]| format!("{major}.{minor}.{sub_minor:04}")),
         psid: Some(switch.psid.clone()),
         length_m: None,
         round_trip_ns: None,
         celsius: switch.celsius,
-        remark: (!slow.is_empty()).then(|| format!("slow fans: {}", slow.join(", "))),
+        sensors: switch.sensors.clone(),
+        fans: switch.fans.clone(),
+        remark: (!remarks.is_empty()).then(|| remarks.join("; ")),
     }
 }
 
@@ -333,7 +451,7 @@ impl Fold for Inventory {
     }
 
     fn fields(&self) -> Option<Vec<String>> {
-        let names = ["node", "peer", "peer_guid", "peer_port", "link"];
+        let names = ["node", "kind", "peer", "peer_guid", "peer_port", "link"];
         Some(names.map(str::to_owned).to_vec())
     }
 
@@ -348,6 +466,7 @@ impl Fold for Inventory {
                 if *place.node != *port.node {
                     place.node = port.node.as_ref().into();
                 }
+                place.kind = port.kind;
                 let link = port.link.to_string();
                 if *place.link != *link {
                     place.link = link.into();
@@ -371,7 +490,9 @@ impl Fold for Inventory {
                     self.modules.insert(key, module);
                 }
                 (Type::Sensors, _) => {
-                    self.switches.insert(record.head.guid, Switch::of(record));
+                    let known = self.devices.entry(record.head.guid).or_default();
+                    let before = std::mem::replace(known, Device::of(record));
+                    known.keep(before);
                 }
                 _ => {}
             },
@@ -382,6 +503,6 @@ impl Fold for Inventory {
     fn merge(&mut self, other: Self) {
         self.places.extend(other.places);
         self.modules.extend(other.modules);
-        self.switches.extend(other.switches);
+        self.devices.extend(other.devices);
     }
 }

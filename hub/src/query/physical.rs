@@ -81,6 +81,7 @@ enum Shown {
     Counter(CounterValue),
     Measured(f64),
     Text(String),
+    Texts(Vec<String>),
 }
 
 /// A bit error ratio: that of the device, and that of the differences of counters.
@@ -167,6 +168,7 @@ impl PageRow {
                 Value::Integers(values) => Shown::Counter(CounterValue::many(&values)),
                 Value::Float(value) => Shown::Measured(value),
                 Value::Text(text) => Shown::Text(text),
+                Value::Texts(texts) => Shown::Texts(texts),
             };
             values.insert(column.name, shown);
         }

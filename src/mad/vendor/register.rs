@@ -115,6 +115,14 @@ pub fn blocks(page: Page) -> u8 {
     page.register().octets().div_ceil(BLOCK_LEN) as u8
 }
 
+/// Octets of the largest register of a sensor or a fan.
+pub const HEAD: usize = 32;
+
+/// Returns the first octets of a register.
+pub fn head(mad: &Mad) -> [u8; HEAD] {
+    std::array::from_fn(|index| mad[BLOCK_OFFSET + index])
+}
+
 fn block_number(mad: &Mad) -> u16 {
     u16::from_be_bytes([mad[BLOCK_NUMBER.start], mad[BLOCK_NUMBER.start + 1]])
 }
@@ -217,6 +225,14 @@ impl Image {
             octets.copy_from_slice(&mad[BLOCK_OFFSET..]);
             self.blocks |= 1 << block;
         }
+    }
+
+    /// Creates the image of a register of which only the first octets were kept.
+    pub fn of_head(octets: &[u8; HEAD]) -> Self {
+        let mut image = Self::default();
+        image.octets[..HEAD].copy_from_slice(octets);
+        image.blocks = 1;
+        image
     }
 
     /// Returns the bits of the value at `index` of a field. Returns `None` if a block of it is not

@@ -523,25 +523,35 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         port: Option<usize>,
         detail: &str,
     ) {
+        self.write_event_at((slot, self.unix_now()), event, port, detail);
+    }
+
+    /// Writes an `event` record with the time of what it reports.
+    pub(super) fn write_event_at(
+        &mut self,
+        at: (u64, u64),
+        event: EventName,
+        port: Option<usize>,
+        detail: &str,
+    ) {
         let of = port.map(|port| &self.ports[port]);
         let device = of.map(|of| (of.guid, of.lid));
         // The event of a device has no port number.
         let port = of.filter(|_| event.of() == Of::Port).map(|of| of.port);
-        self.push_event(slot, event, device, port, detail);
+        self.push_event(at, event, device, port, detail);
     }
 
     /// Writes an `event` record. `device` has the GUID and the LID of the device that the event
     /// concerns.
     pub(super) fn push_event(
         &mut self,
-        slot: u64,
+        (slot, ts): (u64, u64),
         event: EventName,
         device: Option<(Guid, Lid)>,
         port: Option<PortNum>,
         detail: &str,
     ) {
         let (guid, lid) = (device.map(|(guid, _)| guid), device.map(|(_, lid)| lid));
-        let ts = self.unix_now();
         let DriverSettings {
             sampler,
             ca,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use ibnet_record::physical::{Cable, Values};
+use ibnet_record::physical::{Cable, PhysicalKind, Values};
 use ibnet_record::reader::Type;
 use ibnet_record::registers::link_down::{LinkDown, named};
 use ibnet_record::types::{NodeKind, Printable};
@@ -27,6 +27,16 @@ const OLD_AFTER: u32 = 3;
 
 /// Time for which the reasons of a link that went down are counted.
 const HOUR: Duration = Duration::from_secs(3600);
+
+/// Why a link went down, until the event with the names of its cable is written.
+pub(super) struct HeldReason {
+    port: usize,
+    /// Time of the reply in nanoseconds since 1970.
+    ts: u64,
+    reason: String,
+    /// The reasons of the last hour.
+    counts: String,
+}
 
 /// Round trips and durations of sweeps since the last `histogram` records.
 pub(super) struct HistogramPeriod {
@@ -167,7 +177,11 @@ impl<T: Transport, C: Clock> Driver<T, C> {
                 ..
             } = reading;
             let identity = &self.ports[port];
-            let values = physical_record::values(reading.images());
+            let is_switch = identity.kind == NodeKind::Switch;
+            let mut values = physical_record::values(reading.images());
+            values
+                .0
+                .extend(physical_record::listed(reading.images(), reading.items()));
             let record = PhysicalRecord {
                 head: PhysicalHead {
                     kind: kind.as_str(),
@@ -184,31 +198,32 @@ impl<T: Transport, C: Clock> Driver<T, C> {
             };
             self.batch.push(kind.into(), &record);
             let values = record.values;
-            if is_link_down {
+            if is_link_down && kind == PhysicalKind::Phy {
                 self.report_link_down(slot, port, &values, at);
                 continue;
             }
             if let Some(cable) = Cable::of(&values) {
                 self.cables[port] = Some(cable);
+                self.release_reasons(slot, |held| held.port == port);
             }
-            let every = self.settings.engine.physical.map(|of| of.interval(kind));
+            let every = self.settings.engine.physical;
+            let every = every.map(|of| of.interval(kind, is_switch));
             let old_at = self.wall.of(at) + nanos(every.unwrap_or_default() * OLD_AFTER);
             self.newest[port].take(kind, &values, old_at);
         }
     }
 
-    /// Reports why the link of a port went down, and for which reasons it did so within an hour.
+    /// Reports why the link of a port went down, and for which reasons it did so within an hour. If
+    /// the module of the port was not read yet, the report waits for it, at most to the end of the
+    /// slot.
     fn report_link_down(&mut self, slot: u64, port: usize, values: &Values, at: Instant) {
         let Some(found) = LinkDown::of(|name| values.integer(name)) else {
             return;
         };
-        let mut detail = found.to_string();
-        if let Some(cable) = &self.cables[port] {
-            detail += &format!(", {cable}");
-        }
         let earlier = self.reasons.entry(port).or_default();
         earlier.retain(|(time, _)| at - *time < HOUR);
         earlier.push((at, found.reason));
+        let mut text = String::new();
         if earlier.len() > 1 {
             let mut counts: BTreeMap<u8, usize> = BTreeMap::new();
             for (_, reason) in earlier {
@@ -218,13 +233,38 @@ impl<T: Transport, C: Clock> Driver<T, C> {
             let counts: Vec<_> = counts
                 .map(|(reason, count)| format!("{count} x {}", named(reason)))
                 .collect();
-            detail += &format!(", in the last hour: {}", counts.join(", "));
+            text = format!(", in the last hour: {}", counts.join(", "));
         }
-        let PortIdentity {
-            node, port: num, ..
-        } = &self.ports[port];
-        tracing::info!(node = %Printable(node), port = %num, %detail, "a device reports why a link went down");
-        self.write_event(slot, EventName::LinkDownReason, Some(port), &detail);
+        self.held_reasons.push(HeldReason {
+            port,
+            ts: self.wall.of(at),
+            reason: found.to_string(),
+            counts: text,
+        });
+        if self.cables[port].is_some() {
+            self.release_reasons(slot, |held| held.port == port);
+        }
+    }
+
+    /// Writes the events about why links went down, for which `is_due` returns true.
+    fn release_reasons(&mut self, slot: u64, is_due: impl Fn(&HeldReason) -> bool) {
+        let held = std::mem::take(&mut self.held_reasons);
+        let (due, held) = held.into_iter().partition(is_due);
+        self.held_reasons = held;
+        let due: Vec<HeldReason> = due;
+        for held in due {
+            let cable = self.cables[held.port].as_ref();
+            let cable = cable.map_or_else(String::new, |cable| format!(", {cable}"));
+            let detail = held.reason + &cable + &held.counts;
+            let PortIdentity { node, port, .. } = &self.ports[held.port];
+            tracing::info!(node = %Printable(node), %port, %detail, "a device reports why a link went down");
+            self.write_event_at(
+                (slot, held.ts),
+                EventName::LinkDownReason,
+                Some(held.port),
+                &detail,
+            );
+        }
     }
 
     /// Writes the records of forwarding tables that were read.
@@ -305,6 +345,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
     /// Writes the `sweep` record, and hands all records of the slot to the outputs. Returns the
     /// number of records that the outputs have dropped since the last slot.
     pub(super) fn end_slot(&mut self, slot: u64, slots_missed: u64) -> u64 {
+        self.release_reasons(slot, |_| true);
         let stats = self.engine.stats();
         let rtt = stats.rtt.all();
         let quantile = |q| (!rtt.is_empty()).then(|| rtt.value_at_quantile(q));

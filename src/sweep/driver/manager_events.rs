@@ -29,7 +29,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
             "; it does not answer any more"
         };
         self.push_event(
-            slot,
+            (slot, self.unix_now()),
             EventName::Sm,
             Some((guid, lid)),
             None,
@@ -45,7 +45,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
     ) {
         tracing::info!(guid = %info.guid, %lid, "no port names this subnet manager any more");
         self.push_event(
-            slot,
+            (slot, self.unix_now()),
             EventName::Sm,
             Some((info.guid, lid)),
             None,
@@ -61,7 +61,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
             from.guid, from.lid, to.guid, to.lid
         );
         self.push_event(
-            slot,
+            (slot, self.unix_now()),
             EventName::SmChange,
             Some((to.guid, to.lid)),
             None,

@@ -40,7 +40,7 @@ use ibnet_record::types::PortNum;
 use ibnet_record::{EventName, Role};
 
 use self::control::FirstSlot;
-use self::lines::HistogramPeriod;
+use self::lines::{HeldReason, HistogramPeriod};
 use self::link_watch::LinkWatch;
 use self::reconnect::Reconnect;
 use self::traps::TrapWatch;
@@ -180,6 +180,8 @@ pub struct Driver<T, C = SystemClock> {
     links: Vec<LinkWatch>,
     /// Cable of each port, if its module was read.
     cables: Vec<Option<Cable>>,
+    /// Reasons of links that went down, which wait for the names of their cables.
+    held_reasons: Vec<HeldReason>,
     /// Newest values of the physical layer of each port.
     newest: Vec<Newest>,
     /// Times and reasons of the links that went down within an hour, by port.
@@ -275,6 +277,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
                 .collect(),
             links: vec![LinkWatch::new(); plan.ports.len()],
             cables: vec![None; plan.ports.len()],
+            held_reasons: Vec::new(),
             newest: vec![Newest::default(); plan.ports.len()],
             reasons: BTreeMap::new(),
             first_location,

@@ -83,7 +83,7 @@ use self::last_reads::LastReads;
 use self::path_queries::{MANAGER_TIMEOUTS, MAX_UNANSWERED, Manager};
 use self::peers::Peers;
 use self::physical::Physical;
-pub use self::physical::{Lacking, PhysicalConfig, PhysicalReading};
+pub use self::physical::{Item, Items, Lacking, PhysicalConfig, PhysicalReading};
 use self::ready::Ready;
 pub use self::smp_ways::SmpWays;
 use self::state::{Device, PortProgress, PortState, SendError};
@@ -224,12 +224,13 @@ impl Engine {
         // at most one pending transaction and one check, and each subnet manager has one
         // transaction.
         let capacity = ports.len() + 2 * devices.len() + config.window + MAX_MANAGERS;
-        let has_sensors = |port: &PortState| {
+        let of_device = |port: &PortState| {
             let device = &devices[port.device as usize];
             let first = ports.get(device.ports.start as usize);
-            device.kind == NodeKind::Switch && first.is_some_and(|first| first.num == port.num)
+            let is_first = first.is_some_and(|first| first.num == port.num);
+            (device.kind, is_first)
         };
-        let physical = Physical::new(config.physical, ports.iter().map(has_sensors));
+        let physical = Physical::new(config.physical, ports.iter().map(of_device));
         let is_read = |device: &Device| config.forwarding && device.kind == NodeKind::Switch;
         let switches = (0..).zip(&devices).filter(|(_, device)| is_read(device));
         let forwarding =

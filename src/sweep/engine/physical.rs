@@ -10,11 +10,14 @@
 //! - The number of requests is limited to a share of all requests of the last minute, but at least
 //!   one a second. They are spread over the slots. If the limit is too low for the configured
 //!   times, the readings become rarer, and an event reports it.
-//! - The reason why a link went down is read before all other readings, and for [`BURST`] beyond
-//!   this limit, at most once in [`AVERAGED`]. Without a reply, the request is repeated.
+//! - The reason why a link went down is read before all other readings, and then the module of the
+//!   port, for [`BURST`] beyond this limit, at most once in [`AVERAGED`]. Without a reply, the
+//!   request for the reason is repeated.
 //! - Planes are read of ports that have several, one after another and without a pause, so that
 //!   their counters can be compared. Such a reading may exceed the limit once it has started; later
 //!   slots send less then. A device is asked once whether it has planes.
+//! - A switch lists its sensors and fans; each of them needs a request of its own. An HCA has the
+//!   temperature of its chip and its firmware only, and they are read as seldom as modules.
 //! - Class 0x0A means something else for other vendors, so only a device whose NodeInfo has the
 //!   vendor ID of NVIDIA gets such requests.
 //! - A device is asked once whether it gives its registers. A register that it does not have, and a
@@ -23,9 +26,9 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use ibnet_record::physical::{MAX_PAGES, MAX_PLANES, PhysicalKind};
+use ibnet_record::physical::{MAX_ITEMS, MAX_PAGES, MAX_PLANES, PhysicalKind};
 use ibnet_record::registers::{Page, Select};
-use ibnet_record::types::Tid;
+use ibnet_record::types::{NodeKind, Tid};
 
 use super::{Engine, Event, Key, Phase};
 use crate::mad::Mad;
@@ -71,8 +74,16 @@ const BURST: Duration = Duration::from_secs(10);
 /// Bytes of a record, by the index of [`PhysicalKind::ALL`], and of one with bit errors only: means
 /// of 4,800 records of `examples/stria.p` with 4xNDR links, simulated, 2026-11-28. Planes are not
 /// counted, because a plan does not have them.
-const OCTETS: [f64; PhysicalKind::ALL.len()] = [2067.0, 1013.0, 669.0, 0.0];
+const OCTETS: [f64; PhysicalKind::ALL.len()] = [2067.0, 1160.0, 953.0, 0.0];
 const OCTETS_OF_BIT_ERRORS: f64 = 844.0;
+const OCTETS_OF_HCA: f64 = 489.0;
+
+/// Pages of the sensors of an HCA.
+const OF_HCA: [Page; 2] = [Page::Sensor, Page::Device];
+
+/// Number of temperature sensors and of fans of a switch, assumed for the estimate of requests.
+const USUAL_SENSORS: f64 = 4.0;
+const USUAL_FANS: f64 = 8.0;
 
 /// Settings of the physical layer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -91,7 +102,7 @@ pub struct PhysicalConfig {
 impl Default for PhysicalConfig {
     fn default() -> Self {
         Self {
-            every: [120, 300, 30, 600].map(Duration::from_secs),
+            every: [120, 300, 60, 600].map(Duration::from_secs),
             bit_errors_every: Duration::from_secs(30),
             budget_ppm: 30_000,
             timeout: Duration::from_millis(500),
@@ -104,9 +115,17 @@ impl PhysicalConfig {
     /// those of planes, which a plan does not have.
     pub fn requests_per_second(&self, ports: u32, is_switch: bool) -> f64 {
         self.per_second(ports, is_switch, |kind, turn| {
-            let read = |page: &&Page| self.reads(kind, turn, **page);
+            let is_of_hca = kind == PhysicalKind::Sensors && !is_switch;
+            let read = |page: &&Page| {
+                self.reads(kind, turn, **page) && (!is_of_hca || OF_HCA.contains(page))
+            };
+            let requests = |page: Page| match page {
+                Page::FanSpeed => USUAL_FANS,
+                Page::Sensors => f64::from(register::blocks(page)) + USUAL_SENSORS - 1.0,
+                _ => f64::from(register::blocks(page)),
+            };
             let pages = kind.pages().iter().filter(read).copied();
-            pages.map(|page| f64::from(register::blocks(page))).sum()
+            pages.map(requests).sum()
         })
     }
 
@@ -114,6 +133,7 @@ impl PhysicalConfig {
     pub fn octets_per_second(&self, ports: u32, is_switch: bool) -> f64 {
         self.per_second(ports, is_switch, |kind, turn| match kind {
             PhysicalKind::Phy if turn > 0 => OCTETS_OF_BIT_ERRORS,
+            PhysicalKind::Sensors if !is_switch => OCTETS_OF_HCA,
             _ => OCTETS[kind as usize],
         })
     }
@@ -131,26 +151,29 @@ impl PhysicalConfig {
             let subjects = match kind {
                 PhysicalKind::Planes => 0.0,
                 _ if kind.is_of_port() => f64::from(ports),
-                _ => f64::from(u8::from(is_switch)),
+                _ => 1.0,
             };
             let each = (of(kind, 0) + f64::from(turns - 1) * of(kind, 1)) / f64::from(turns);
-            subjects * each / self.interval(kind).as_secs_f64()
+            subjects * each / self.interval(kind, is_switch).as_secs_f64()
         };
         PhysicalKind::ALL.map(of_kind).iter().sum()
     }
 
     /// Returns the time between two readings.
-    pub fn interval(&self, kind: PhysicalKind) -> Duration {
+    pub fn interval(&self, kind: PhysicalKind, is_switch: bool) -> Duration {
         let every = self.every[kind as usize];
         match kind {
             PhysicalKind::Phy => every.min(self.bit_errors_every),
+            PhysicalKind::Sensors if !is_switch => {
+                every.max(self.every[PhysicalKind::Module as usize])
+            }
             _ => every,
         }
     }
 
     /// Returns how many readings there are to one of all pages.
     fn turns(&self, kind: PhysicalKind) -> u32 {
-        let turns = self.every[kind as usize].div_duration_f64(self.interval(kind));
+        let turns = self.every[kind as usize].div_duration_f64(self.interval(kind, true));
         turns.round() as u32
     }
 
@@ -179,10 +202,54 @@ pub struct PhysicalReading {
     /// Time since the previous reading. `None` for the first one, and for the reason why a link
     /// went down.
     pub since: Option<Duration>,
-    /// Whether this is the reason why the link went down, and nothing else.
+    /// Whether this is the reason why the link went down, or the module at that time, and nothing
+    /// else.
     pub is_link_down: bool,
     /// The registers by the index of [`PhysicalKind::pages`]. `None` if a page was not answered.
     images: [Option<Image>; MAX_PAGES],
+    items: Items,
+}
+
+/// The temperature sensors and fans that a switch has listed, each with its register.
+#[derive(Clone, Copy, Debug)]
+pub struct Items {
+    list: [Item; 2 * MAX_ITEMS],
+    len: usize,
+}
+
+/// A sensor or a fan.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Item {
+    /// Whether it is a fan, with [`Page::FanSpeed`], and not a sensor, with [`Page::Sensor`].
+    pub is_fan: bool,
+    /// Number of the sensor or the fan.
+    pub number: u8,
+    /// The register.
+    pub octets: [u8; register::HEAD],
+}
+
+impl Default for Items {
+    fn default() -> Self {
+        Self {
+            list: [Item::default(); 2 * MAX_ITEMS],
+            len: 0,
+        }
+    }
+}
+
+impl Items {
+    /// Adds a sensor or a fan, if there is room for it.
+    pub fn push(&mut self, item: Item) {
+        if let Some(place) = self.list.get_mut(self.len) {
+            *place = item;
+            self.len += 1;
+        }
+    }
+
+    /// Iterates over the sensors, and then over the fans.
+    pub fn iter(&self) -> std::slice::Iter<'_, Item> {
+        self.list[..self.len].iter()
+    }
 }
 
 impl PhysicalReading {
@@ -192,6 +259,11 @@ impl PhysicalReading {
         pages
             .zip(&self.images)
             .filter_map(|(page, image)| Some((page, image.as_ref()?)))
+    }
+
+    /// Returns the listed sensors and fans that were answered, without the sensor of the chip.
+    pub const fn items(&self) -> &Items {
+        &self.items
     }
 }
 
@@ -270,6 +342,8 @@ struct Job {
     port: u32,
     due: Instant,
     occasion: Occasion,
+    /// Whether the device is a switch.
+    is_switch: bool,
 }
 
 /// Why a reading is made.
@@ -287,7 +361,19 @@ impl Job {
     const fn is_link_down(&self) -> bool {
         matches!(self.occasion, Occasion::LinkDown(_))
     }
+
+    /// Returns the index of a periodic reading among those of its times.
+    const fn times(&self) -> usize {
+        match self.kind {
+            PhysicalKind::Sensors if !self.is_switch => SENSORS_OF_HCAS,
+            kind => kind as usize,
+        }
+    }
 }
+
+/// Index of the sensors of HCAs, behind those of [`PhysicalKind::ALL`].
+const SENSORS_OF_HCAS: usize = PhysicalKind::ALL.len();
+const TIMES: usize = SENSORS_OF_HCAS + 1;
 
 /// A reading that has started.
 #[derive(Clone, Debug)]
@@ -303,9 +389,84 @@ struct Active {
     sent: Option<Instant>,
     at: Instant,
     images: [Option<Image>; MAX_PAGES],
+    /// The listed sensors or fans that are requested now or next, one bit for each.
+    todo: u64,
+    items: Items,
 }
 
 impl Active {
+    /// Returns the page that is requested now or next, and its sensor or fan.
+    fn request(&self) -> Option<(Page, u8)> {
+        let page = self.page()?;
+        Some(match page {
+            _ if self.todo == 0 => (page, 0),
+            Page::Sensors => (Page::Sensor, self.todo.trailing_zeros() as u8),
+            _ => (page, self.todo.trailing_zeros() as u8),
+        })
+    }
+
+    /// Ends the request of a page, or of one of the listed sensors or fans.
+    fn advance(&mut self) {
+        self.todo &= self.todo.saturating_sub(1);
+        if self.todo > 0 {
+            return;
+        }
+        (self.page, self.block) = (self.page + 1, 0);
+        if self.page() == Some(Page::FanSpeed) {
+            self.todo = self.listed(Page::Fans, "tacho_active");
+            self.page += usize::from(self.todo == 0);
+        }
+    }
+
+    /// Takes a block of a page, or a listed sensor or fan, and goes on.
+    fn take(&mut self, query: register::Query, mad: &Mad, now: Instant) {
+        self.at = now;
+        if self.todo > 0 {
+            self.items.push(Item {
+                is_fan: query.page == Page::FanSpeed,
+                number: query.index.item as u8,
+                octets: register::head(mad),
+            });
+            return self.advance();
+        }
+        if let Some(image) = self.images.get_mut(self.page) {
+            let image = image.get_or_insert_default();
+            image.take(query.block, mad);
+            // Some agents may not repeat the plane.
+            if let Some(field) = query.page.register().selector(Select::Plane) {
+                image.set(field, 0, query.index.plane.into());
+            }
+        }
+        self.block = query.block + 1;
+        if self.block >= register::blocks(query.page) {
+            if query.page == Page::Sensors {
+                // Sensor 0 is the chip, which has a page of its own.
+                self.todo = self.listed(Page::Sensors, "sensor_map") & !1;
+            }
+            self.block = 0;
+            if self.todo == 0 {
+                self.advance();
+            }
+        }
+    }
+
+    /// Returns the sensors or fans that a page lists, at most [`MAX_ITEMS`], one bit for each.
+    fn listed(&self, page: Page, name: &str) -> u64 {
+        let pages = self.job.kind.pages();
+        let place = pages.iter().position(|known| *known == page);
+        let image = place.and_then(|place| self.images[place].as_ref());
+        let field = page.register().field(name);
+        let all = image
+            .zip(field)
+            .and_then(|(image, field)| image.raw(field, 0));
+        let (mut rest, mut first) = (all.unwrap_or(0), 0);
+        for _ in 0..MAX_ITEMS {
+            first |= rest & rest.wrapping_neg();
+            rest &= rest.saturating_sub(1);
+        }
+        first
+    }
+
     /// Returns the number of planes of the port, or 0 if it is not known.
     fn planes(&self) -> u8 {
         let of_planes = self.images[0].filter(|_| self.job.kind == PhysicalKind::Planes);
@@ -333,25 +494,27 @@ impl Active {
 
 /// Queue of the reasons of links that went down.
 const LINK_DOWN: usize = 0;
+/// Queue of the modules of links that went down.
+const LINK_DOWN_MODULE: usize = 1;
 /// Queue of the readings after a change of a link.
-const CHANGED: usize = 1;
+const CHANGED: usize = 2;
 /// The first queue of periodic readings.
-const PERIODIC: usize = 2;
+const PERIODIC: usize = 3;
 
 /// The reads of the physical layer.
 #[derive(Debug, Default)]
 pub(super) struct Physical {
     /// `None` if the physical layer is not read.
     config: Option<PhysicalConfig>,
-    /// Due readings, ordered by time: those of [`LINK_DOWN`], those of [`CHANGED`], and from
-    /// [`PERIODIC`] on the periodic ones by kind.
-    due: [VecDeque<Job>; PERIODIC + PhysicalKind::ALL.len()],
+    /// Due readings, ordered by time: those of [`LINK_DOWN`], [`LINK_DOWN_MODULE`] and [`CHANGED`],
+    /// and from [`PERIODIC`] on the periodic ones by [`Job::times`].
+    due: [VecDeque<Job>; PERIODIC + TIMES],
     active: Vec<Active>,
     finished: VecDeque<PhysicalReading>,
     /// Time of the last reading of each port, by kind; for planes of each of them.
     last: [Vec<Option<Instant>>; PhysicalKind::ALL.len()],
-    /// Whether readings of a kind are later than they should be.
-    is_late: [bool; PhysicalKind::ALL.len()],
+    /// Whether readings are later than they should be, by [`Job::times`].
+    is_late: [bool; TIMES],
     budget: Budget,
     /// Time until which a slot waits for a reply, to send the next request.
     wait: Option<Instant>,
@@ -411,10 +574,10 @@ impl Budget {
 impl Physical {
     /// Prepares the readings of these ports.
     ///
-    /// `ports` is true for the first port of each switch.
+    /// `ports` has the kind of the device for each port, and whether it is the first one of it.
     pub(super) fn new(
         config: Option<PhysicalConfig>,
-        ports: impl ExactSizeIterator<Item = bool>,
+        ports: impl ExactSizeIterator<Item = (NodeKind, bool)>,
     ) -> Self {
         let Some(_) = config else {
             return Self::default();
@@ -423,23 +586,25 @@ impl Physical {
         let mut physical = Self {
             config,
             // After a change of a link, its port and its module are read.
-            due: [1, 2, 1, 1, 1, 1].map(|each| VecDeque::with_capacity(each * count)),
+            due: [1, 1, 2, 1, 1, 1, 1, 1].map(|each| VecDeque::with_capacity(each * count)),
             active: Vec::with_capacity(2 * WINDOW),
             finished: VecDeque::with_capacity(FINISHED),
             last: PhysicalKind::ALL.map(|kind| vec![None; place_of(kind, count as u32, 0)]),
-            is_late: [false; PhysicalKind::ALL.len()],
+            is_late: [false; TIMES],
             budget: Budget::default(),
             wait: None,
         };
-        for (port, has_sensors) in (0..).zip(ports) {
+        for (port, (device, is_first)) in (0..).zip(ports) {
             for kind in PhysicalKind::ALL {
-                if kind.is_of_port() || has_sensors {
-                    physical.due[PERIODIC + kind as usize].push_back(Job {
-                        kind,
-                        port,
-                        due: Instant::ZERO,
-                        occasion: Occasion::Periodic(0),
-                    });
+                let job = Job {
+                    kind,
+                    port,
+                    due: Instant::ZERO,
+                    occasion: Occasion::Periodic(0),
+                    is_switch: device == NodeKind::Switch,
+                };
+                if kind.is_of_port() || is_first {
+                    physical.due[PERIODIC + job.times()].push_back(job);
                 }
             }
         }
@@ -460,9 +625,10 @@ impl Physical {
         let place = place_of(job.kind, job.port, 0);
         let is_first = || self.last[job.kind as usize][place].is_none();
         match job.occasion {
-            Occasion::LinkDown(_) => page == Page::LinkDown,
+            Occasion::LinkDown(_) => matches!(page, Page::LinkDown | Page::Module),
             _ if page == Page::LinkDown => is_first(),
             Occasion::Changed => true,
+            _ if job.times() == SENSORS_OF_HCAS => OF_HCA.contains(&page),
             Occasion::Periodic(turn) => {
                 let config = self.config.unwrap_or_default();
                 config.reads(job.kind, turn, page)
@@ -542,26 +708,36 @@ impl Engine {
                     port,
                     due: now,
                     occasion: Occasion::Changed,
+                    is_switch: false,
                 },
             );
         }
     }
 
-    /// Reads the reason why the link of a port went down, before all other readings.
+    /// Reads the reason why the link of a port went down, and its module, before all other readings.
     pub fn read_link_down(&mut self, port: usize, now: Instant) {
         if self.physical.config.is_none() {
             return;
         }
         self.physical.budget.note_link_down(now);
-        self.physical.add(
-            LINK_DOWN,
-            Job {
-                kind: PhysicalKind::Phy,
-                port: port as u32,
-                due: now,
-                occasion: Occasion::LinkDown(0),
-            },
-        );
+        let port = port as u32;
+        for (queue, kind) in [
+            (LINK_DOWN, PhysicalKind::Phy),
+            (LINK_DOWN_MODULE, PhysicalKind::Module),
+        ] {
+            self.physical.add(
+                queue,
+                Job {
+                    kind,
+                    port,
+                    due: now,
+                    occasion: Occasion::LinkDown(0),
+                    is_switch: false,
+                },
+            );
+        }
+        let is_again = |job: &Job| (job.kind, job.port) == (PhysicalKind::Module, port);
+        self.physical.due[CHANGED].retain(|job| !is_again(job));
     }
 
     /// Returns whether a device may get requests for a record. It may not if it is not verified, is
@@ -582,7 +758,7 @@ impl Engine {
         for queue in 0..self.physical.due.len() {
             // A reading without a token does not delay the reasons of links that went down.
             let active = match queue {
-                LINK_DOWN => self.physical.in_flight(),
+                LINK_DOWN | LINK_DOWN_MODULE => self.physical.in_flight(),
                 _ => self.physical.active.len(),
             };
             if active >= WINDOW || queue <= PERIODIC && next.is_some() {
@@ -633,6 +809,8 @@ impl Engine {
             sent: None,
             at: now,
             images: [None; MAX_PAGES],
+            todo: 0,
+            items: Items::default(),
         });
         true
     }
@@ -643,8 +821,8 @@ impl Engine {
         let (Some(config), Occasion::Periodic(_)) = (self.physical.config, job.occasion) else {
             return;
         };
-        let (every, late) = (config.interval(job.kind), now - job.due);
-        let is_late = &mut self.physical.is_late[job.kind as usize];
+        let (every, late) = (config.interval(job.kind, job.is_switch), now - job.due);
+        let is_late = &mut self.physical.is_late[job.times()];
         let limit = if *is_late { every / 2 } else { every };
         if (late > limit) != *is_late {
             *is_late = !*is_late;
@@ -678,9 +856,11 @@ impl Engine {
             let active = &self.physical.active[place];
             let index = active.device;
             let support = self.devices[index as usize].physical;
-            let query = match active.page() {
+            let query = match active.request() {
                 _ if support.access == Access::Unknown => vendor::Query::GeneralInfo,
-                Some(page) if support.has(page) && self.physical.is_due(&active.job, page) => {
+                Some((page, item))
+                    if support.has(page) && self.physical.is_due(&active.job, page) =>
+                {
                     vendor::Query::Register(register::Query {
                         page,
                         index: if active.job.kind.is_of_port() {
@@ -689,14 +869,15 @@ impl Engine {
                                 ..Index::of_port(self.ports[active.job.port as usize].num)
                             }
                         } else {
-                            CHIP
+                            Index::of_item(item.into())
                         },
                         block: active.block,
                     })
                 }
                 Some(_) => {
                     let active = &mut self.physical.active[place];
-                    (active.page, active.block) = (active.page + 1, 0);
+                    active.todo = 0;
+                    active.advance();
                     continue;
                 }
                 None => {
@@ -717,10 +898,10 @@ impl Engine {
 
     fn may_send_physical(&self, now: Instant) -> bool {
         let physical = &self.physical;
-        let explained = physical.due[LINK_DOWN].front();
+        let mut explained = physical.due[..CHANGED].iter().filter_map(VecDeque::front);
         self.unsettled == 0
             && (physical.budget.tokens >= 1.0
-                || explained.is_some_and(|job| physical.budget.exempts(job, now))
+                || explained.any(|job| physical.budget.exempts(job, now))
                 || physical
                     .active
                     .iter()
@@ -788,6 +969,7 @@ impl Engine {
             at,
             images,
             plane,
+            items,
             ..
         } = *active;
         let is_of_plane = plane > 0;
@@ -822,6 +1004,7 @@ impl Engine {
                 since,
                 is_link_down,
                 images,
+                items,
             });
             self.events.push_back(Event::Physical);
         }
@@ -854,28 +1037,19 @@ impl Engine {
         active.sent = None;
         let lacking = match (transaction.query, answer) {
             (Query::Vendor(vendor::Query::Register(query)), Ok(())) => {
-                if let Some(image) = active.images.get_mut(active.page) {
-                    let image = image.get_or_insert_default();
-                    image.take(query.block, mad);
-                    // Some agents may not repeat the plane.
-                    if let Some(field) = query.page.register().selector(Select::Plane) {
-                        image.set(field, 0, query.index.plane.into());
-                    }
-                }
-                (active.at, active.block) = (now, query.block + 1);
-                if active.block >= register::blocks(query.page) {
-                    (active.page, active.block) = (active.page + 1, 0);
-                }
+                active.take(query, mad, now);
                 if query.page == Page::Planes && active.planes() <= 1 {
                     device.physical.refused |= Lacking::Page(Page::Planes).bit();
                 }
                 None
             }
             (Query::Vendor(vendor::Query::Register(query)), Err(status)) => {
-                (active.page, active.block) = (active.page + 1, 0);
-                // An invalid value concerns only this port, for example one without a module.
-                let is_lasting =
-                    vendor::is_absent(status) && status.code() != MadStatus::INVALID_VALUE.code();
+                // An invalid value concerns only this port, for example one without a module, and a
+                // refused sensor or fan only this one.
+                let is_lasting = vendor::is_absent(status)
+                    && status.code() != MadStatus::INVALID_VALUE.code()
+                    && active.todo == 0;
+                active.advance();
                 if is_lasting && query.page == Page::Planes {
                     // A device without this register has no planes, which is nothing to report.
                     device.physical.refused |= Lacking::Page(Page::Planes).bit();
@@ -949,9 +1123,10 @@ impl Engine {
         }
         if let Some(active) = self.physical.active_of(index) {
             active.sent = None;
+            let is_reason = active.job.kind == PhysicalKind::Phy;
             match &mut active.job.occasion {
-                Occasion::LinkDown(tries) if *tries + 1 < TRIES => *tries += 1,
-                _ => (active.page, active.block) = (active.page + 1, 0),
+                Occasion::LinkDown(tries) if is_reason && *tries + 1 < TRIES => *tries += 1,
+                _ => active.advance(),
             }
         }
         let support = &mut self.devices[index as usize].physical;
@@ -984,9 +1159,6 @@ const fn place_of(kind: PhysicalKind, port: u32, plane: u8) -> usize {
     }
 }
 
-/// Selects the temperature sensor of the chip.
-const CHIP: Index = Index::of_item(0);
-
 impl Physical {
     /// Returns the readings of a device that have started.
     fn all_of(&mut self, device: u32) -> impl Iterator<Item = &mut Active> {
@@ -999,7 +1171,7 @@ impl Physical {
         let (Some(config), Occasion::Periodic(_)) = (self.config, job.occasion) else {
             return;
         };
-        let due = (job.due + config.interval(job.kind)).max(now);
-        self.due[PERIODIC + job.kind as usize].push_back(Job { due, ..job });
+        let due = (job.due + config.interval(job.kind, job.is_switch)).max(now);
+        self.due[PERIODIC + job.times()].push_back(Job { due, ..job });
     }
 }

@@ -248,6 +248,7 @@ fn shown(value: &Value) -> String {
         Value::Float(value) => value.to_string(),
         Value::Text(text) if text.is_empty() => "-".to_owned(),
         Value::Text(text) => text.clone(),
+        Value::Texts(texts) => texts.join(" "),
         Value::Integers(values) => {
             let values: Vec<_> = values.iter().map(u64::to_string).collect();
             values.join(" ")

@@ -150,7 +150,7 @@ pub fn pdr(rows: &[PdrRow], zone: &Zone) -> String {
     text
 }
 
-/// Writes a table of the switches and one of the modules. Remarks come first.
+/// Writes tables of the switches, the HCAs and the modules. Remarks come first.
 pub fn inventory(rows: &[InventoryRow]) -> String {
     let name = |row: &InventoryRow| {
         let node = row.node.trim();
@@ -183,6 +183,8 @@ pub fn inventory(rows: &[InventoryRow]) -> String {
         "firmware",
         "PSID",
         "chip",
+        "warmest",
+        "fans",
     ]);
     switches.add_rows(of("switch").map(|row| {
         [
@@ -190,6 +192,18 @@ pub fn inventory(rows: &[InventoryRow]) -> String {
             cell(&row.vendor),
             cell(&row.part),
             cell(&row.serial),
+            row.firmware.clone().unwrap_or_default(),
+            cell(row.psid.as_deref().unwrap_or_default()),
+            celsius(row),
+            warmest(row),
+            fans(row),
+        ]
+    }));
+    let mut hcas = table::new();
+    hcas.set_header(["HCA", "firmware", "PSID", "chip"]);
+    hcas.add_rows(of("hca").map(|row| {
+        [
+            name(row),
             row.firmware.clone().unwrap_or_default(),
             cell(row.psid.as_deref().unwrap_or_default()),
             celsius(row),
@@ -221,18 +235,40 @@ pub fn inventory(rows: &[InventoryRow]) -> String {
             celsius(row),
         ]
     }));
-    for (what, table, right) in [
-        ("switch", switches, vec![6]),
-        ("module", modules, vec![6, 7]),
+    for (what, singular, table, right) in [
+        ("switch", "switch", switches, vec![6]),
+        ("hca", "HCA", hcas, vec![3]),
+        ("module", "module", modules, vec![6, 7]),
     ] {
         let number = of(what).count();
+        if what == "hca" && number == 0 {
+            continue;
+        }
         if !text.is_empty() {
             text.push('\n');
         }
-        let _ = writeln!(text, "{}", count(number, what));
+        let _ = writeln!(text, "{}", count(number, singular));
         if number > 0 {
             let _ = writeln!(text, "\n{}", table::to_text(table, &right));
         }
     }
     text
+}
+
+/// Returns the warmest sensor of a switch beside its chip.
+fn warmest(row: &InventoryRow) -> String {
+    let others = row.sensors.iter().filter(|sensor| sensor.sensor > 0);
+    let warmest = others.max_by(|a, b| a.celsius.total_cmp(&b.celsius));
+    warmest.map_or_else(String::new, |sensor| {
+        format!("{:.0} C {}", sensor.celsius, Printable(&sensor.name))
+    })
+}
+
+/// Returns the number of fans of a switch, and the speeds of the slowest and the fastest one.
+fn fans(row: &InventoryRow) -> String {
+    let speeds = || row.fans.iter().filter_map(|fan| fan.rpm);
+    let range = speeds().min().zip(speeds().max());
+    range.map_or_else(String::new, |(least, most)| {
+        format!("{} x {least} to {most} rpm", speeds().count())
+    })
 }

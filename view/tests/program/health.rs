@@ -161,10 +161,21 @@ fn records(seed: u64) -> String {
     }
     let sensors = json!({
         "type": "sensors", "ts": START_NS, "sampler": "s1", "guid": Guid(1).to_string(), "port": null, "node": "leaf", "psid": "X1",
-        "temperature_c": 61, "fan_under_limit": 5, "product_name": "Switch", "part_number": "P-S", "serial_number": "SW1",
+        "temperature_c": 61, "fan_under_limit": 5, "fan_over_limit": 8, "product_name": "Switch", "part_number": "P-S", "serial_number": "SW1",
         "extended_major": 31, "extended_minor": 2012, "extended_sub_minor": 1024,
+        "sensor_numbers": [0, 2], "sensor_names": ["asic", "board"], "sensor_temperatures_mc": [61_000, 48_125],
+        "sensor_max_temperatures_mc": [66_000, 50_000], "fan_numbers": [0, 1], "fan_rpm": [900, 7050],
     });
-    let _ = writeln!(text, "{sensors}");
+    // The last record lacks what the switch did not answer.
+    let last = json!({
+        "type": "sensors", "ts": START_NS + 1, "sampler": "s1", "guid": Guid(1).to_string(), "port": null, "node": "leaf",
+        "temperature_c": 62,
+    });
+    let hca = json!({
+        "type": "sensors", "ts": START_NS, "sampler": "s1", "guid": Guid(0x103).to_string(), "port": null, "node": "n3 mlx5_0",
+        "psid": "H1", "temperature_c": 70.5, "extended_major": 28, "extended_minor": 39, "extended_sub_minor": 1002,
+    });
+    let _ = writeln!(text, "{sensors}\n{last}\n{hca}");
     text
 }
 
@@ -349,13 +360,43 @@ fn archive_gives_the_same_verdicts_as_lines() {
 fn exchanged_cables_and_slow_fans_are_named() {
     let dir = recorded(1);
     let rows = rows(dir.path(), &["inventory"]);
-    assert_eq!(rows.len() as u64, 2 * LINKS + 1);
+    assert_eq!(rows.len() as u64, 2 * LINKS + 2);
     assert_eq!(
         (&rows[0]["what"], &rows[0]["remark"]),
-        (&"switch".into(), &"slow fans: 0, 2".into())
+        (&"switch".into(), &"slow fans: 0, 2; fast fans: 3".into())
     );
     assert_eq!(rows[0]["firmware"], "31.2012.1024");
-    let remarks: Vec<&str> = rows[1..]
+    let sensor = |number: u64, name: &str, celsius: f64, max_celsius: f64| json!({"sensor": number, "name": name, "celsius": celsius, "max_celsius": max_celsius});
+    let sensors = [
+        sensor(0, "asic", 61.0, 66.0),
+        sensor(2, "board", 48.125, 50.0),
+    ];
+    assert_eq!(rows[0]["sensors"], json!(sensors));
+    assert_eq!(rows[0]["celsius"], 62.0);
+    let fans = rows[0]["fans"].as_array().unwrap().iter();
+    let fans: Vec<_> = fans
+        .map(|fan| [&fan["fan"], &fan["rpm"], &fan["is_slow"], &fan["is_fast"]])
+        .collect();
+    let expected = [
+        json!([0, 900, true, false]),
+        json!([1, 7050, false, false]),
+        json!([2, null, true, false]),
+        json!([3, null, false, true]),
+    ];
+    assert_eq!(json!(fans), json!(expected));
+    let hca = ["what", "node", "firmware", "psid", "celsius"].map(|name| rows[1][name].clone());
+    let expected = json!(["hca", "n3 mlx5_0", "28.39.1002", "H1", 70.5]);
+    assert_eq!(json!(hca), expected);
+    let (_, text, _) = on_lines(dir.path(), &["inventory"]);
+    for part in [
+        "48 C board",
+        "2 x 900 to 7050 rpm",
+        "\n1 HCA\n",
+        "28.39.1002  H1    70 C",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let remarks: Vec<&str> = rows[2..]
         .iter()
         .filter_map(|row| row["remark"].as_str())
         .collect();
@@ -364,7 +405,7 @@ fn exchanged_cables_and_slow_fans_are_named() {
         remarks.contains(&"the peer has the serial number SN008; its other end is at leaf port 9")
     );
     let (code, csv, _) = on_lines(dir.path(), &["inventory", "--format", "csv"]);
-    assert_eq!((code, csv.lines().count() as u64), (0, 2 * LINKS + 2));
+    assert_eq!((code, csv.lines().count() as u64), (0, 2 * LINKS + 3));
 }
 
 #[test]

@@ -389,10 +389,13 @@ export function physicalReason({ refusal }: PhysicalDetail): string {
     : `Not supported: ${refusal.detail}.`;
 }
 
-/** Returns the sensors, fans and firmware of the switch of a port, or null if none was read. */
+/** Returns the sensors, fans and firmware of the device of a port, or null if none was read. */
 export function switchCard({ pages }: PhysicalDetail): HTMLElement | null {
   const byName: Pages = new Map(pages.map((page) => [page.page, page]));
-  return card("Switch", byName, ["sensor", "fans", "fan_limits", "device", "system"], switchFacts);
+  const ofSwitch = ["fans", "fan_limits", "system", "sensors", "fan_speed"];
+  const isSwitch = ofSwitch.some((name) => byName.has(name));
+  const facts = isSwitch ? switchFacts : chipFacts;
+  return card(isSwitch ? "Switch" : "HCA", byName, ["sensor", "device", ...ofSwitch], facts);
 }
 
 function age(ts: number): string {
@@ -442,6 +445,11 @@ function list(pages: Pages, page: string, name: string): number[] {
 function text(pages: Pages, page: string, name: string): string {
   const value = pages.get(page)?.values[name];
   return typeof value === "string" ? value.trim() : "";
+}
+
+function texts(pages: Pages, page: string, name: string): string[] {
+  const value = pages.get(page)?.values[name];
+  return Array.isArray(value) ? value.map(String) : [];
 }
 
 function shown(value: number | null, format: (value: number) => string = grouped): string {
@@ -557,26 +565,64 @@ function lengthText(length: number | null, identifier: number | null): string {
   return `${significant((length & 63) * 10 ** ((length >> 6) - 1))} m`;
 }
 
-function switchFacts(pages: Pages): Facts {
+/** Returns what an HCA and a switch have: the temperature of the chip, and the firmware. */
+function chipFacts(pages: Pages): Facts {
   const value = (page: string, name: string) => number(pages, page, name);
   const [now, most, limit] = ["temperature_c", "max_temperature_c", "temperature_high_c"].map(
     (name) => value("sensor", name),
   );
-  const fans = value("fans", "tacho_active");
-  const slow = value("fan_limits", "fan_under_limit");
-  const numbers = (bits: number) =>
-    Array.from({ length: 16 }, (_, fan) => fan).filter((fan) => ((bits >> fan) & 1) === 1);
   const version = ["extended_major", "extended_minor", "extended_sub_minor"].map((name) =>
     value("device", name),
   );
   const uptime = value("device", "uptime_s");
-  const facts: Facts = [
+  return [
     [
       "Temperature of the chip",
       now === null
         ? "not read"
         : `${celsius(now)}${most === null ? "" : `, highest ${celsius(most)}`}${limit === null ? "" : `, limit ${celsius(limit)}`}`,
     ],
+    ["Firmware", version.includes(null) ? "not read" : version.join(".")],
+    ["PSID", text(pages, "device", "psid") || "not read"],
+    ["Running since", uptime === null ? "not read" : since(pages, uptime)],
+  ];
+}
+
+/** Returns the sensors of a switch beside its chip, and the speeds of its fans. */
+function listedFacts(pages: Pages): Facts {
+  const [names, fans] = [
+    texts(pages, "sensors", "sensor_names"),
+    list(pages, "fan_speed", "fan_numbers"),
+  ];
+  const [now, most] = ["sensor_temperatures_mc", "sensor_max_temperatures_mc"].map((name) =>
+    list(pages, "sensors", name),
+  );
+  const degrees = (milli: number) => celsius(milli / 1000);
+  const sensors = list(pages, "sensors", "sensor_numbers").map((sensor, at): [string, string] => [
+    `Sensor ${names[at] || sensor}`,
+    `${degrees(now[at])}, highest ${degrees(most[at])}`,
+  ]);
+  const speeds = list(pages, "fan_speed", "fan_rpm");
+  const each = fans.map((fan, at) => `${fan}: ${grouped(speeds[at])}`);
+  return [
+    // The first one is the chip.
+    ...sensors.slice(1),
+    ...(each.length === 0 ? [] : [["Fan speeds in rpm", each.join(", ")] as [string, string]]),
+  ];
+}
+
+function switchFacts(pages: Pages): Facts {
+  const value = (page: string, name: string) => number(pages, page, name);
+  const fans = value("fans", "tacho_active");
+  const [slow, fast] = ["fan_under_limit", "fan_over_limit"].map((name) =>
+    value("fan_limits", name),
+  );
+  const numbers = (bits: number) =>
+    Array.from({ length: 16 }, (_, fan) => fan).filter((fan) => ((bits >> fan) & 1) === 1);
+  const [chip, ...rest] = chipFacts(pages);
+  return [
+    chip,
+    ...listedFacts(pages),
     [
       "Fans",
       fans === null && slow === null
@@ -588,16 +634,15 @@ function switchFacts(pages: Pages): Facts {
               : slow === 0
                 ? "none too slow"
                 : `too slow: ${numbers(slow).join(", ")}`,
+            fast === null || fast === 0 ? "" : `too fast: ${numbers(fast).join(", ")}`,
           ]
             .filter((part) => part !== "")
             .join(", "),
     ],
-    ["Firmware", version.includes(null) ? "not read" : version.join(".")],
     ["Product", text(pages, "system", "product_name") || "not read"],
     ["Serial number", text(pages, "system", "serial_number") || "not read"],
-    ["Running since", uptime === null ? "not read" : since(pages, uptime)],
+    ...rest,
   ];
-  return facts;
 }
 
 function since(pages: Pages, uptime: number): string {

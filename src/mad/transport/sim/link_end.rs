@@ -44,6 +44,13 @@ impl LinkEnd {
         self.cable.has_bad_contact()
     }
 
+    /// Returns the error ratio of each lane before error correction, in the minute that contains a
+    /// time.
+    pub fn error_ratios(&self, at: Instant) -> Vec<f64> {
+        let lanes = 0..self.cable.lanes;
+        lanes.map(|lane| self.cable.error_ratio(lane, at)).collect()
+    }
+
     /// Returns the number of blocks that the FEC could not correct.
     pub const fn lost_blocks(&self) -> u64 {
         self.receiver.blocks[2]

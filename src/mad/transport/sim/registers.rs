@@ -27,6 +27,8 @@ pub enum Firmware {
     WithoutRegisters,
     /// It does not have one page.
     Without(Page),
+    /// It does not have one sensor or fan that it lists.
+    WithoutItem(Page, u16),
     /// It requires a key for registers, so it drops requests for them.
     WithKey,
     /// It drops all requests of this class.
@@ -80,6 +82,9 @@ pub(super) fn answer(
     reply = *request;
     header.status = match Query::parse(request) {
         Some(query) if firmware == Firmware::Without(query.page) => MadStatus::UNSUPPORTED_REGISTER,
+        Some(query) if firmware == Firmware::WithoutItem(query.page, query.index.item) => {
+            MadStatus::UNSUPPORTED_REGISTER
+        }
         Some(query) => match image(fabric, id, &query, at) {
             Ok(image) => {
                 query.answer(&image, &mut reply);
@@ -117,7 +122,7 @@ fn image(
     let is_of_port = query.page.register().selector(Select::Port).is_some();
     if !is_of_port {
         let mut page = PageImage::new(query.page);
-        return switch(fabric, id, &mut page, at).map(|()| page.image);
+        return of_device(fabric, (id, query), &mut page, at).map(|()| page.image);
     }
     let cable = fabric.cable(id, port).ok_or(MadStatus::INVALID_VALUE)?;
     if matches!(
@@ -156,10 +161,10 @@ pub(super) fn of_port(
     Ok(page.image)
 }
 
-/// Writes a page about a whole switch.
-fn switch(
+/// Writes a page about a whole device.
+fn of_device(
     fabric: &SimFabric,
-    id: DeviceId,
+    (id, query): (DeviceId, &Query),
     page: &mut PageImage,
     at: Instant,
 ) -> Result<(), MadStatus> {
@@ -169,10 +174,28 @@ fn switch(
     let has_failed = device.guid.0.is_multiple_of(FAILED_FAN_ONE_OF);
     let celsius = CHIP_CELSIUS + if has_failed { FAILED_FAN_CELSIUS } else { 0.0 };
     let (major, minor, sub_minor) = info.firmware;
-    if device.kind != NodeKind::Switch {
+    let is_switch = device.kind == NodeKind::Switch;
+    if !is_switch && !matches!(query.page, Page::Sensor | Page::Device) {
         return Err(MadStatus::UNSUPPORTED_REGISTER);
     }
-    page.set_text("sensor_name", "asic");
+    let item = usize::from(query.index.item);
+    let items = match query.page {
+        Page::Sensor if is_switch => SENSORS.len(),
+        Page::Sensor => 1,
+        _ => FANS,
+    };
+    if item >= items {
+        return Err(MadStatus::INVALID_VALUE);
+    }
+    let (name, below) = SENSORS.get(item).copied().unwrap_or_default();
+    let celsius = celsius - below;
+    // The failed fan is the first one. The others turn faster.
+    let rpm = match (has_failed, item) {
+        (true, 0) => 0,
+        (true, _) => 9000,
+        (false, _) => 7000 + 50 * item as u64,
+    };
+    page.set_text("sensor_name", name);
     page.set_text("psid", "SIM_000000000001");
     page.set_text(
         "serial_number",
@@ -184,7 +207,10 @@ fn switch(
         ("temperature", (celsius * 8.0) as u64),
         ("max_temperature", ((celsius + 4.0) * 8.0) as u64),
         ("temperature_threshold_hi", 105 * 8),
-        ("tacho_active", 0xff),
+        ("sensor_count", SENSORS.len() as u64),
+        ("sensor_map", (1 << SENSORS.len()) - 1),
+        ("tacho_active", (1 << FANS) - 1),
+        ("rpm", rpm),
         ("fan_under_limit", u64::from(has_failed)),
         ("device_id", info.device_id.into()),
         ("num_ports", device.ports.len() as u64),
@@ -202,6 +228,17 @@ fn switch(
 const FAILED_FAN_ONE_OF: u64 = 20;
 const FAILED_FAN_CELSIUS: f64 = 12.0;
 const CHIP_CELSIUS: f64 = 55.0;
+
+/// Names of the temperature sensors of a switch, and by how much they are cooler than the chip.
+const SENSORS: [(&str, f64); 4] = [
+    ("asic", 0.0),
+    ("port_amb", 19.0),
+    ("board", 12.5),
+    ("fan_amb", 24.0),
+];
+
+/// Number of fans of a switch.
+const FANS: usize = 8;
 
 fn fec(page: &mut PageImage, receiver: &Receiver, downs: u64, at: Instant) {
     let [right, corrected, lost] = receiver.blocks;

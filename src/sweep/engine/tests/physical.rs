@@ -154,6 +154,69 @@ fn every_port_is_read_in_its_time() {
 }
 
 #[test]
+fn sensors_and_fans_that_a_switch_lists_are_read_and_an_hca_has_its_chip_and_firmware() {
+    let mut sweep = Sweep::new(ample(), Firmware::Reliable);
+    let (readings, events) = sweep.run(400);
+    assert!(events.iter().all(lacks_plr), "{events:?}");
+    let mut counts: BTreeMap<_, usize> = BTreeMap::new();
+    for reading in readings {
+        if reading.kind != PhysicalKind::Sensors {
+            continue;
+        }
+        *counts.entry(reading.device).or_default() += 1;
+        let pages: Vec<Page> = reading.images().map(|(page, _)| page).collect();
+        let items = reading.items().iter();
+        let items: Vec<_> = items.map(|item| (item.is_fan, item.number)).collect();
+        let guid = sweep
+            .sweep
+            .engine
+            .node_info(reading.device)
+            .unwrap()
+            .port_guid;
+        let device = sweep
+            .fabric
+            .devices()
+            .iter()
+            .find(|device| device.guid == guid);
+        if device.unwrap().kind == NodeKind::Switch {
+            let sensors = (1..4).map(|sensor| (false, sensor));
+            let fans = (0..8).map(|fan| (true, fan));
+            assert_eq!(items, sensors.chain(fans).collect::<Vec<_>>());
+            // The speeds of the fans are no page of their own.
+            assert_eq!(pages, PhysicalKind::Sensors.pages()[..6]);
+        } else {
+            assert_eq!((pages, items.len()), (vec![Page::Sensor, Page::Device], 0));
+        }
+    }
+    let switches = counts.values().filter(|count| **count >= 6).count();
+    let hcas = counts.values().filter(|count| **count == 2).count();
+    assert_eq!((switches, hcas), (4, 16), "{counts:?}");
+}
+
+#[test]
+fn sensor_that_is_refused_is_left_out_and_the_others_stay() {
+    let mut sweep = Sweep::new(ample(), Firmware::Reliable);
+    let switch = sweep.switch();
+    let firmware = Firmware::WithoutItem(Page::Sensor, 2);
+    sweep.sim.lock().unwrap().set_firmware(switch, firmware);
+    let (readings, events) = sweep.run(200);
+    assert!(events.iter().all(lacks_plr), "{events:?}");
+    let guid = sweep.fabric.device(switch).guid;
+    let of_switch = readings.iter().filter(|reading| {
+        let info = sweep.sweep.engine.node_info(reading.device);
+        reading.kind == PhysicalKind::Sensors && info.is_some_and(|info| info.port_guid == guid)
+    });
+    let values: Vec<_> = of_switch
+        .map(|reading| crate::sweep::physical_record::listed(reading.images(), reading.items()))
+        .collect();
+    assert!(values.len() >= 3);
+    for values in values {
+        let names = values.iter().find(|(name, _)| *name == "sensor_numbers");
+        assert_eq!(names.unwrap().1.integers(), Some(&[0, 1, 3][..]));
+    }
+}
+
+#[test]
 fn counters_are_read_at_the_same_times_as_without_the_physical_layer() {
     let run = |physical| {
         let mut sweep = Sweep::new(physical, Firmware::Usual);
@@ -444,10 +507,11 @@ fn default_times_keep_the_default_budget_at_three_mads_a_port() {
         let allowed = 3.0 * f64::from(ports) * f64::from(config.budget_ppm) / 1e6;
         assert!(needed <= allowed, "{ports}: {needed} of {allowed}");
     }
-    // Bit errors each 30 s, four other pages each two minutes, the module each five minutes.
+    // Bit errors each 30 s, four other pages each two minutes; the module, the FEC, the latency and
+    // two pages of the HCA each five minutes.
     let of_port = config.requests_per_second(1, false);
     assert!(
-        (of_port - (8.0 / 120.0 + 1.0 / 300.0)).abs() < 1e-9,
+        (of_port - (8.0 / 120.0 + 5.0 / 300.0)).abs() < 1e-9,
         "{of_port}"
     );
     let rare = PhysicalConfig {
@@ -456,7 +520,7 @@ fn default_times_keep_the_default_budget_at_three_mads_a_port() {
     };
     let of_port = rare.requests_per_second(1, false);
     assert!(
-        (of_port - (5.0 / 120.0 + 1.0 / 300.0)).abs() < 1e-9,
+        (of_port - (5.0 / 120.0 + 5.0 / 300.0)).abs() < 1e-9,
         "{of_port}"
     );
 }
