@@ -72,7 +72,8 @@ export class LinkChange {
       return x === null || y === null ? null : (x - y) / FULL;
     };
     const isBlocked = metric === BLOCKED;
-    const line: 2 | 3 = isBlocked ? 3 : 2;
+    // A phone has room for one of both metrics.
+    const line = isBlocked ? undefined : (2 as const);
     const hint = `Mean ${what} of the direction with more`;
     const column: Column<Link> = {
       id: `${id}-change`,
@@ -86,13 +87,11 @@ export class LinkChange {
         return difference === null ? "–" : signed(difference, points);
       },
     };
-    return [
+    const columns = [
       meterColumn(`${id}-now`, title, hint, now, isBlocked),
-      {
-        ...meterColumn(`${id}-before`, "Before", `${hint}, ${earlier}`, before, isBlocked),
-        line,
-      },
-      { ...column, line },
+      meterColumn(`${id}-before`, "Before", `${hint}, ${earlier}`, before, isBlocked),
+      column,
     ];
+    return columns.map((each) => ({ ...each, line }));
   }
 }
