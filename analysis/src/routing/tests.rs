@@ -646,12 +646,16 @@ fn lanes_and_adaptive_routing_come_from_records() {
     assert_eq!((lanes(1), lanes(3)), (None, None));
     for (switch, enabled, sls) in [(1, 1, 5), (2, 0, 5), (3, 1, 5)] {
         let line = format!(
-            r#"{{"type":"routes","ts":1,"guid":"{}","table":"round","top":2,"ar_enabled":{enabled},"ar_sl_mask":{sls}}}"#,
-            Guid(switch)
+            r#"{{"type":"routes","ts":1,"guid":"{}","table":"round","top":2,"ar_enabled":{enabled},"ar_group_top":{},"ar_sl_mask":{sls}}}"#,
+            Guid(switch),
+            10 * switch
         );
         all.add(&Record::Routes(serde_json::from_str(&line).unwrap()));
     }
-    assert_eq!(all.adaptive(), BTreeMap::from([(0, 1), (5, 2)]));
+    assert_eq!(
+        all.adaptive(),
+        BTreeMap::from([(0, (1, None)), (5, (2, Some(30)))])
+    );
 }
 
 #[test]
