@@ -1,6 +1,6 @@
 //! Keeps the newest forwarding tables that samplers have sent.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use ibnet_analysis::input::Fold;
@@ -26,6 +26,8 @@ pub(crate) struct Tables {
     /// Readers take a reference, so a change copies the tables only while one of them works.
     routes: Arc<Routes>,
     switches: BTreeMap<Guid, Seen>,
+    /// Switches whose table does not fit.
+    left_out: BTreeSet<Guid>,
     octets: usize,
 }
 
@@ -51,6 +53,8 @@ pub(crate) struct Condition {
     pub(crate) partial: Vec<Guid>,
     /// Switches whose table has changed since the last complete reading of it.
     pub(crate) changing: Vec<Guid>,
+    /// Switches whose table, or its newest part, does not fit into 256 MiB.
+    pub(crate) left_out: Vec<Guid>,
     /// Time of the newest record, in nanoseconds since 1970. Null for the tables of a file.
     pub(crate) newest_ns: Option<u64>,
 }
@@ -78,8 +82,12 @@ impl Tables {
         let before = known.map_or(0, |known| usize::from(known.top) + 1);
         let octets = self.octets - before + usize::from(top) + 1;
         if octets > MOST || (known.is_none() && self.switches.len() >= MAX_SWITCHES) {
+            if self.left_out.len() < MAX_SWITCHES {
+                self.left_out.insert(record.guid);
+            }
             return false;
         }
+        self.left_out.remove(&record.guid);
         self.octets = octets;
         let seen = self.switches.entry(record.guid).or_insert_with(|| Seen {
             ts: 0,
@@ -126,6 +134,7 @@ impl Tables {
             switches: self.switches.len(),
             partial: with(|seen| !seen.is_complete()),
             changing: with(|seen| seen.is_changing),
+            left_out: self.left_out.iter().copied().collect(),
             newest_ns: self.switches.values().map(|seen| seen.ts).max(),
         }
     }
@@ -223,10 +232,13 @@ mod tests {
             assert!(tables.add(&linear(guid, 1, u16::MAX, 0, &[1])));
         }
         assert!(!tables.add(&linear(u64::MAX, 1, u16::MAX, 0, &[1])));
+        assert_eq!(tables.condition().left_out, [Guid(u64::MAX)]);
         assert!(
             tables.add(&linear(0, 2, 3, 0, &[1])),
             "a smaller table fits"
         );
         assert!(tables.octets() <= MOST);
+        assert!(tables.add(&linear(u64::MAX, 2, 3, 0, &[1])));
+        assert!(tables.condition().left_out.is_empty());
     }
 }

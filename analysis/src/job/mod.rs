@@ -16,13 +16,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use ibnet_record::types::{Guid, NodeKind, PortNum};
+use rustc_hash::FxHashSet;
 use serde::Serialize;
 
 use crate::cell::{Cell, Joined};
 use crate::hosts::{Hosts, host_of};
 use crate::ports::bins::TimeBins;
-use crate::ports::carried::{Flow, HCA_PORTS, Kind, both};
-use crate::ports::{Mean, PortKey, PortName, PortSummary, with_equal_bins};
+use crate::ports::carried::{Flow, Kind, both};
+use crate::ports::{Mean, PortKey, PortName, PortSummary, silent_hosts, with_equal_bins};
 
 pub mod all;
 pub mod compare;
@@ -257,7 +258,8 @@ impl Job {
             .partition(|port| is_own(port.host));
         let nodes = nodes(&own);
         let found: BTreeSet<String> = nodes.iter().map(|node| node.host.to_lowercase()).collect();
-        let leaves = leaves(&ports, &own, &others);
+        let silent = silent_hosts(&ports);
+        let leaves = leaves(&ports, &silent, &own, &others);
         let steps = steps(&own);
         let sum = |value: fn(&Node) -> f64| nodes.iter().map(value).sum::<f64>();
         Self {
@@ -292,7 +294,7 @@ impl Job {
             stays: leaves
                 .iter()
                 .fold(LocalTraffic::default(), LocalTraffic::plus),
-            uplinks: uplinks(&ports, &leaves),
+            uplinks: uplinks(&ports, &silent, &leaves),
             nodes,
             leaves,
         }
@@ -311,6 +313,7 @@ impl Job {
 /// recorded switch port.
 fn host_ports(ports: &BTreeMap<PortKey, PortSummary>) -> Vec<HostPort<'_>> {
     let mut found = Vec::new();
+    let silent = silent_hosts(ports);
     let recorded = ports
         .values()
         .filter_map(|port| port.carried.span())
@@ -333,8 +336,7 @@ fn host_ports(ports: &BTreeMap<PortKey, PortSummary>) -> Vec<HostPort<'_>> {
                 hca: Some(port),
                 switch,
             });
-        } else if peer.is_none() && is_leaf_port(ports, port) {
-            let Some(hca) = port.peer else { continue };
+        } else if let Some(hca) = port.peer.filter(|(guid, _)| silent.contains(guid)) {
             found.push(HostPort {
                 key: hca,
                 host: host_of(&port.peer_name),
@@ -347,27 +349,6 @@ fn host_ports(ports: &BTreeMap<PortKey, PortSummary>) -> Vec<HostPort<'_>> {
         }
     }
     found
-}
-
-/// Returns whether the peer of a switch port is an HCA port without records, which occurs if
-/// the input has the file of only one sampler. The peer is taken for an HCA port if its number is
-/// 1 or 2, and no recorded port has another port of the same GUID as its peer.
-fn is_leaf_port(ports: &BTreeMap<PortKey, PortSummary>, port: &PortSummary) -> bool {
-    let Some((guid, number)) = port.peer else {
-        return false;
-    };
-    let is_known = ports
-        .range((guid, PortNum(0))..=(guid, PortNum(u8::MAX)))
-        .next()
-        .is_some();
-    let has_another = || {
-        ports.values().any(|other| {
-            other
-                .peer
-                .is_some_and(|(of, other)| of == guid && other != number)
-        })
-    };
-    !is_known && number.0 <= HCA_PORTS && !has_another()
 }
 
 impl<'a> HostPort<'a> {
@@ -521,20 +502,24 @@ fn into(own: &[HostPort<'_>], steps: &[Step]) -> Vec<PortRate> {
 }
 
 /// Returns the ports of a switch that lead to other switches.
-fn up_ports(
-    ports: &BTreeMap<PortKey, PortSummary>,
+fn up_ports<'a>(
+    ports: &'a BTreeMap<PortKey, PortSummary>,
+    silent: &FxHashSet<Guid>,
     guid: Guid,
-) -> impl Iterator<Item = (&PortKey, &PortSummary)> {
+) -> impl Iterator<Item = (&'a PortKey, &'a PortSummary)> {
     let of_switch = ports.range((guid, PortNum(0))..=(guid, PortNum(u8::MAX)));
-    let is_up = |port: &PortSummary| match port.peer.and_then(|peer| ports.get(&peer)) {
-        Some(peer) => peer.kind == Some(NodeKind::Switch),
-        None => port.peer.is_some() && !is_leaf_port(ports, port),
+    let is_up = |port: &PortSummary| {
+        port.peer.is_some_and(|peer| match ports.get(&peer) {
+            Some(port) => port.kind == Some(NodeKind::Switch),
+            None => !silent.contains(&peer.0),
+        })
     };
     of_switch.filter(move |(_, port)| port.kind == Some(NodeKind::Switch) && is_up(port))
 }
 
 fn leaves(
     ports: &BTreeMap<PortKey, PortSummary>,
+    silent: &FxHashSet<Guid>,
     own: &[HostPort<'_>],
     others: &[HostPort<'_>],
 ) -> Vec<Leaf> {
@@ -568,7 +553,7 @@ fn leaves(
             ejected_bytes: ejected,
             all_injected_bytes: injected + other_injected,
             all_ejected_bytes: ejected + other_ejected,
-            up_bytes: up_ports(ports, guid)
+            up_bytes: up_ports(ports, silent, guid)
                 .map(|(_, port)| port.carried.total().sent())
                 .sum(),
         }
@@ -594,7 +579,11 @@ impl LocalTraffic {
     }
 }
 
-fn uplinks(ports: &BTreeMap<PortKey, PortSummary>, leaves: &[Leaf]) -> Vec<Uplink> {
+fn uplinks(
+    ports: &BTreeMap<PortKey, PortSummary>,
+    silent: &FxHashSet<Guid>,
+    leaves: &[Leaf],
+) -> Vec<Uplink> {
     let part = |own: f64, all: f64| if all > 0.0 { own / all } else { 0.0 };
     let of_leaf = |leaf: &Leaf| {
         let (out, back) = (
@@ -625,7 +614,9 @@ fn uplinks(ports: &BTreeMap<PortKey, PortSummary>, leaves: &[Leaf]) -> Vec<Uplin
                 job_down_gbps: down * back,
             }
         };
-        up_ports(ports, leaf.guid).map(uplink).collect::<Vec<_>>()
+        up_ports(ports, silent, leaf.guid)
+            .map(uplink)
+            .collect::<Vec<_>>()
     };
     let mut all: Vec<_> = leaves.iter().flat_map(of_leaf).collect();
     all.sort_by(|a, b| {

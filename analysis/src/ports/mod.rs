@@ -10,7 +10,7 @@ use std::fmt;
 
 use ibnet_record::types::{Guid, Lid, LinkRate, NodeKind, PortNum, Printable};
 use ibnet_record::{ERROR_COUNTERS, EventName, is_error_part};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
 
 use crate::input::Fold;
@@ -25,7 +25,7 @@ pub mod checkpoints;
 mod growth;
 
 use self::bins::{TimeBin, TimeBins};
-use self::carried::{Carried, Stated, may_lead_to_host};
+use self::carried::{Carried, HCA_PORTS, Stated, may_lead_to_host};
 use self::change::CounterChange;
 use self::checkpoints::Checkpoints;
 
@@ -319,6 +319,27 @@ pub(crate) fn with_equal_bins(
         .values_mut()
         .for_each(|port| port.bins.widen_to(shift));
     Cow::Owned(ports)
+}
+
+/// Returns the devices without records that are taken for HCA ports, which occur if the input has
+/// the file of only one sampler: the peers of switch ports of which one port is known, with the
+/// number 1 or 2.
+pub(crate) fn silent_hosts(ports: &BTreeMap<PortKey, PortSummary>) -> FxHashSet<Guid> {
+    let mut found: FxHashMap<Guid, Option<PortNum>> = FxHashMap::default();
+    for port in ports.values() {
+        let Some((guid, number)) = port.peer else {
+            continue;
+        };
+        let may_be = number.0 <= HCA_PORTS && port.kind != Some(NodeKind::Hca);
+        let number = may_be.then_some(number);
+        let known = found.entry(guid).or_insert(number);
+        *known = known.filter(|_| *known == number);
+    }
+    for (guid, _) in ports.keys() {
+        found.remove(guid);
+    }
+    let is_host = |(guid, number): (Guid, Option<_>)| number.map(|_| guid);
+    found.into_iter().filter_map(is_host).collect()
 }
 
 impl PortSummary {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ibnet_record::types::{Guid, Lid, NodeKind, PortNum};
 use rustc_hash::FxHashMap;
 
-use crate::ports::{PortKey, PortName, PortSummary};
+use crate::ports::{PortKey, PortName, PortSummary, silent_hosts};
 use crate::routes::Routes;
 
 /// Index of a device in [`Net::devices`].
@@ -151,27 +151,32 @@ impl Net {
     }
 
     /// Creates the net of the ports in records. A device without records is a switch if it has a
-    /// forwarding table.
+    /// forwarding table, or if it does not look like an HCA port.
     pub fn of_records(ports: &BTreeMap<PortKey, PortSummary>, routes: &Routes) -> Self {
-        let role = |guid: Guid, kind: Option<NodeKind>| match kind {
-            Some(NodeKind::Switch) => Role::Switch,
-            Some(NodeKind::Router) => Role::Other,
-            _ if routes.table(guid).is_some() => Role::Switch,
-            _ => Role::Host,
+        let silent = silent_hosts(ports);
+        let role = |guid: Guid| {
+            let mut own = ports.range((guid, PortNum(0))..=(guid, PortNum(u8::MAX)));
+            match own.next().map(|(_, port)| port.kind) {
+                Some(Some(NodeKind::Switch)) => Role::Switch,
+                Some(Some(NodeKind::Router)) => Role::Other,
+                _ if routes.table(guid).is_some() => Role::Switch,
+                None if !silent.contains(&guid) => Role::Switch,
+                _ => Role::Host,
+            }
         };
         Self::new(ports.iter().map(|(key, port)| NetPort {
             own: End {
                 guid: key.0,
                 port: key.1,
                 lid: port.lid,
-                role: role(key.0, port.kind),
+                role: role(key.0),
                 name: &port.node,
             },
             peer: port.peer.map(|peer| End {
                 guid: peer.0,
                 port: peer.1,
                 lid: ports.get(&peer).map_or(Lid(0), |peer| peer.lid),
-                role: role(peer.0, ports.get(&peer).and_then(|peer| peer.kind)),
+                role: role(peer.0),
                 name: &port.peer_name,
             }),
             gbps: port.gbps(),
@@ -199,6 +204,14 @@ impl Net {
         let place = first + u32::from(port.0);
         let found = (place < end).then(|| self.ports[place as usize]);
         found.filter(|channel| *channel != NONE)
+    }
+
+    /// Returns the channel of a sending port in records.
+    pub fn channel_from(&self, (guid, port): PortKey) -> Option<ChannelIndex> {
+        let first = self.devices.partition_point(|device| device.guid < guid);
+        let after = (first as DeviceIndex..).zip(&self.devices[first..]);
+        let mut own = after.take_while(|(_, device)| device.guid == guid);
+        own.find_map(|(device, _)| self.channel_of(device, port))
     }
 
     /// Returns the channels that leave a device.

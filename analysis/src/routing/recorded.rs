@@ -18,18 +18,19 @@ pub struct Recorded {
     /// The virtual lanes, if the records have them.
     pub lanes: SlToVl,
     /// For each switch that gives its settings of adaptive routing: the SLs that it routes
-    /// adaptively, one bit each, and 0 if it is off.
-    pub adaptive_sls: BTreeMap<Guid, u16>,
+    /// adaptively, one bit each, and 0 if it is off; and the number of its last group of ports.
+    pub adaptive: BTreeMap<Guid, (u16, Option<u16>)>,
 }
 
 impl Recorded {
-    /// Returns the number of switches with each set of SLs.
-    pub fn adaptive(&self) -> BTreeMap<u16, usize> {
-        let mut counts = BTreeMap::new();
-        for sls in self.adaptive_sls.values() {
-            *counts.entry(*sls).or_default() += 1;
+    /// Returns the number of switches with each set of SLs, and the largest number of a group.
+    pub fn adaptive(&self) -> BTreeMap<u16, (usize, Option<u16>)> {
+        let mut all: BTreeMap<u16, (usize, Option<u16>)> = BTreeMap::new();
+        for (sls, group) in self.adaptive.values() {
+            let (switches, top) = all.entry(*sls).or_default();
+            (*switches, *top) = (*switches + 1, (*top).max(*group));
         }
-        counts
+        all
     }
 }
 
@@ -66,13 +67,14 @@ impl Fold for Recorded {
         let is_known = self.routes.table(record.guid).is_some();
         if let Some(enabled) = record.ar_enabled.filter(|_| is_known) {
             let sls = record.ar_sl_mask.filter(|_| enabled > 0).unwrap_or(0);
-            self.adaptive_sls.insert(record.guid, sls);
+            let group = record.ar_group_top.filter(|_| enabled > 0);
+            self.adaptive.insert(record.guid, (sls, group));
         }
     }
 
     fn merge(&mut self, other: Self) {
         self.routes.merge(other.routes);
         self.lanes.merge(other.lanes);
-        self.adaptive_sls.extend(other.adaptive_sls);
+        self.adaptive.extend(other.adaptive);
     }
 }

@@ -80,6 +80,9 @@ pub struct RoutingRow {
     /// The service levels that these switches route adaptively, one bit each, and 0 if adaptive
     /// routing is off. Null for others.
     pub adaptive_sls: Option<u16>,
+    /// The largest number of a group of ports that these switches use. Null for others, and if
+    /// adaptive routing is off.
+    pub adaptive_group_top: Option<u16>,
     /// The sending ports of a credit loop. Each waits for the next one, and the last one for the
     /// first.
     pub cycle: Vec<CyclePort>,
@@ -118,6 +121,7 @@ impl Row for RoutingRow {
         "sl",
         "switches",
         "adaptive_sls",
+        "adaptive_group_top",
         "cycle_guid",
         "cycle_port",
         "cycle_node",
@@ -155,6 +159,7 @@ impl What {
             sl: None,
             switches: None,
             adaptive_sls: None,
+            adaptive_group_top: None,
             cycle: Vec::new(),
         }
     }
@@ -164,7 +169,7 @@ impl What {
 pub fn routing_rows(
     paths: &Paths<'_>,
     census: &Census,
-    adaptive: &BTreeMap<u16, usize>,
+    adaptive: &BTreeMap<u16, (usize, Option<u16>)>,
     bisection: Option<Bisection>,
     loops: &Loops,
 ) -> Vec<RoutingRow> {
@@ -195,9 +200,10 @@ pub fn routing_rows(
             });
         }
     }
-    rows.extend(adaptive.iter().map(|(sls, switches)| RoutingRow {
+    rows.extend(adaptive.iter().map(|(sls, (switches, top))| RoutingRow {
         switches: Some(*switches),
         adaptive_sls: Some(*sls),
+        adaptive_group_top: *top,
         ..What::AdaptiveRouting.row(None)
     }));
     if let Some(Bisection { share, error, .. }) = bisection {

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::*;
+use crate::fixtures::{fold, job_lines};
 use crate::input::Fold;
+use crate::ports::Ports;
 use crate::record::Record;
 use crate::routes::Routes;
 use ibnet_record::types::{Guid, Lid, PortNum};
@@ -644,10 +646,42 @@ fn lanes_and_adaptive_routing_come_from_records() {
     assert_eq!((lanes(1), lanes(3)), (None, None));
     for (switch, enabled, sls) in [(1, 1, 5), (2, 0, 5), (3, 1, 5)] {
         let line = format!(
-            r#"{{"type":"routes","ts":1,"guid":"{}","table":"round","top":2,"ar_enabled":{enabled},"ar_sl_mask":{sls}}}"#,
-            Guid(switch)
+            r#"{{"type":"routes","ts":1,"guid":"{}","table":"round","top":2,"ar_enabled":{enabled},"ar_group_top":{},"ar_sl_mask":{sls}}}"#,
+            Guid(switch),
+            10 * switch
         );
         all.add(&Record::Routes(serde_json::from_str(&line).unwrap()));
     }
-    assert_eq!(all.adaptive(), BTreeMap::from([(0, 1), (5, 2)]));
+    assert_eq!(
+        all.adaptive(),
+        BTreeMap::from([(0, (1, None)), (5, (2, Some(30)))])
+    );
+}
+
+#[test]
+fn device_without_records_is_a_host_if_it_looks_like_an_hca_port() {
+    let ports = fold(Ports::default(), &job_lines(false)).finish();
+    let net = Net::of_records(&ports, &Routes::default());
+    let roles = |name: &str| -> Vec<Role> {
+        let found = net.find(name).into_iter();
+        found
+            .map(|device| net.devices()[device as usize].role)
+            .collect()
+    };
+    // Two ports of the core switch are known, and one port of n3.
+    assert_eq!(
+        (roles("n1"), roles("n3")),
+        (vec![Role::Host], vec![Role::Host])
+    );
+    assert_eq!(
+        (roles("leaf"), roles("core")),
+        (vec![Role::Switch], vec![Role::Switch])
+    );
+    let peer = |guid: u64, port: u8| {
+        let channel = net.channel_from((Guid(guid), PortNum(port)))?;
+        Some(net.key(net.channel(channel).to))
+    };
+    assert_eq!(peer(0x103, 1), Some((Guid(1), PortNum(3))));
+    assert_eq!(peer(2, 2), Some((Guid(1), PortNum(10))));
+    assert_eq!((peer(2, 3), peer(3, 1)), (None, None));
 }

@@ -4,16 +4,15 @@
 //! devices have reported since (`peer_changed`). A link that is down counts as plugged.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ibnet::cabling::compare::Finding;
 use ibnet::cabling::{Modules, Plan, compare};
 use ibnet::sweep::driver::peer_in;
-use ibnet::topology::net_file;
+use ibnet::topology::{Peer, net_file, ports_report};
 use ibnet_analysis::ports::PortKey;
 use ibnet_record::EventName;
-use ibnet_record::types::{Guid, NodeKind};
+use ibnet_record::types::{Guid, Lid, NodeKind, PortNum};
 use serde::Serialize;
 
 use crate::events::Filter;
@@ -147,22 +146,29 @@ fn net(topology: &Topology, changed: &[(PortKey, PortKey)]) -> String {
         links.insert(*port, *peer);
         links.insert(*peer, *port);
     }
-    let mut devices: BTreeMap<Guid, (&'static str, u16, String)> = BTreeMap::new();
+    let mut devices: BTreeMap<Guid, Peer> = BTreeMap::new();
     for device in &topology.devices {
-        let kind = match device.kind {
-            Some(NodeKind::Switch) => "SW",
-            Some(NodeKind::Router) => "RT",
-            Some(NodeKind::Hca) => "CA",
-            None if device.tier.is_some_and(|tier| tier > 0) => "SW",
-            None => "CA",
+        let kind = device.kind.unwrap_or(match device.tier {
+            None | Some(0) => NodeKind::Hca,
+            Some(_) => NodeKind::Switch,
+        });
+        let guid = device.guid;
+        let peer = Peer {
+            guid,
+            lid: device.lid.unwrap_or(Lid(0)),
+            port: PortNum(0),
+            kind,
+            // A quotation mark would end the name.
+            name: device
+                .node
+                .replace(|c: char| c == '\'' || c.is_control(), "_"),
         };
-        // A quotation mark would end the name.
-        let name = device
-            .node
-            .replace(|c: char| c == '\'' || c.is_control(), "_");
-        let lid = device.lid.map_or(0, |lid| lid.0);
-        devices.insert(device.guid, (kind, lid, name));
+        devices.insert(guid, peer);
     }
+    let end = |(guid, port): PortKey| {
+        let device = devices.get(&guid)?.clone();
+        Some(Peer { port, ..device })
+    };
     let rates: BTreeMap<PortKey, &str> = topology
         .ports
         .iter()
@@ -170,18 +176,13 @@ fn net(topology: &Topology, changed: &[(PortKey, PortKey)]) -> String {
         .collect();
     let mut text = String::new();
     for (port, peer) in links {
-        let (Some(own), Some(other)) = (devices.get(&port.0), devices.get(&peer.0)) else {
+        let (Some(own), Some(other)) = (end(port), end(peer)) else {
             continue;
         };
         let rate = rates.get(&port).or_else(|| rates.get(&peer));
         let place = rate.and_then(|rate| rate.find('x')).map_or(0, |x| x + 1);
         let (width, speed) = rate.map_or(("??", "???"), |rate| rate.split_at(place));
-        let ((kind, lid, name), (peer_kind, peer_lid, peer_name)) = (own, other);
-        let _ = writeln!(
-            text,
-            "{kind} {lid} {} {} {width} {speed} - {peer_kind} {peer_lid} {} {} ( '{name}' - '{peer_name}' )",
-            port.1, port.0, peer.1, peer.0
-        );
+        ports_report::write_line(&mut text, &own, &format!("{width} {speed}"), Some(&other));
     }
     text
 }

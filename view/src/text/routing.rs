@@ -78,7 +78,10 @@ pub fn report(
     }
     let adaptive: Vec<_> = of(What::AdaptiveRouting).map(adaptive).collect();
     if !adaptive.is_empty() {
-        text += &format!("\nadaptive routing: {}\n", adaptive.join(", "));
+        text += &format!(
+            "\nadaptive routing (from AdaptiveRoutingInfo, not seen on hardware): {}\n",
+            adaptive.join(", ")
+        );
     }
     if let Some(Bisection {
         share,
@@ -103,10 +106,12 @@ fn adaptive(row: &RoutingRow) -> String {
         .filter(|sl| sls >> sl & 1 != 0)
         .map(|sl: u8| sl.to_string())
         .collect();
+    let groups = row.adaptive_group_top;
+    let groups = groups.map_or_else(String::new, |top| format!(" with groups 0 to {top}"));
     match &*names {
         [] => format!("off at {switches}"),
-        [sl] => format!("on at {switches} for SL {sl}"),
-        sls => format!("on at {switches} for SLs {}", sls.join(" ")),
+        [sl] => format!("on at {switches} for SL {sl}{groups}"),
+        sls => format!("on at {switches} for SLs {}{groups}", sls.join(" ")),
     }
 }
 

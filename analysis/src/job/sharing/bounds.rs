@@ -148,22 +148,22 @@ pub(super) fn always(sent: &Most, received: &Most) -> Most {
 pub(super) fn without_routes(network: &Network<'_>, hosts: &HostLoads, bin: u64) -> Parts {
     let mut by_leaf: FxHashMap<Guid, Vec<usize>> = FxHashMap::default();
     for (index, host) in network.hosts.iter().enumerate() {
-        host.leaf
-            .into_iter()
+        let leaf = host.port.leaf;
+        leaf.into_iter()
             .for_each(|leaf| by_leaf.entry(leaf).or_default().push(index));
     }
     let everywhere: Vec<usize> = (0..network.hosts.len()).collect();
     let all_sent = by_owner(&everywhere, &hosts.owners, &hosts.sends);
     let all_received = by_owner(&everywhere, &hosts.owners, &hosts.receives);
     let mut parts = Parts::default();
-    for link in 0..network.links.len() as LinkIndex {
+    for link in 0..network.net.channels().len() as LinkIndex {
         let Some(load) = network.load(link, bin).filter(|load| *load > IDLE_GBPS) else {
             continue;
         };
         if !network.is_between_switches(link) {
             continue;
         }
-        let (from, to) = (network.links[link as usize].0, network.peer(link).0);
+        let [from, to] = network.ends(link).map(|(guid, _)| guid);
         let (up, down) = (by_leaf.get(&from), by_leaf.get(&to));
         // Packets that leave a leaf switch were sent by its hosts, and packets that arrive there
         // go to its hosts.

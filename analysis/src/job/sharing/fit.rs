@@ -30,6 +30,7 @@ use super::bounds::{
 use super::network::{LinkIndex, Network};
 use super::reach::Reach;
 use crate::routes::Routes;
+use crate::routing::Paths;
 
 /// Max number of pairs of hosts with possible traffic; more would need too much memory.
 const MAX_PAIRS: usize = 1_000_000;
@@ -117,12 +118,13 @@ pub(super) fn with_routes(
         pairs: Vec::new(),
         paths: Vec::new(),
     };
+    let paths = Paths::new(&network.net, routes);
     let mut index: FxHashMap<(u32, u32), Option<u32>> = FxHashMap::default();
     let mut bins = Vec::new();
     for (number, hosts) in loads {
-        bins.push(pairs.of_bin(network, routes, *number, hosts, &mut index)?);
+        bins.push(pairs.of_bin(network, &paths, *number, hosts, &mut index)?);
     }
-    let reach = Reach::new(network, routes)?;
+    let reach = Reach::new(network, &paths)?;
     let mut affinity = pairs.correlation(loads);
     let mut fitted: Vec<Vec<f64>> = Vec::new();
     for _ in 0..ROUNDS.0 {
@@ -176,12 +178,12 @@ impl Pairs {
     fn of_bin<'h>(
         &mut self,
         network: &Network<'_>,
-        routes: &Routes,
+        paths: &Paths<'_>,
         number: u64,
         hosts: &'h HostLoads,
         index: &mut FxHashMap<(u32, u32), Option<u32>>,
     ) -> Option<Bin<'h>> {
-        let loads: Vec<Option<f64>> = (0..network.links.len() as LinkIndex)
+        let loads: Vec<Option<f64>> = (0..network.net.channels().len() as LinkIndex)
             .map(|link| network.load(link, number))
             .collect();
         let active = |gbps: &[f64]| -> Vec<u32> {
@@ -200,7 +202,7 @@ impl Pairs {
                 let pair = *index.entry((from, to)).or_insert_with(|| {
                     let start = self.paths.len() as u32;
                     network
-                        .path(from as usize, to as usize, routes, &mut self.paths)
+                        .path(from as usize, to as usize, paths, &mut self.paths)
                         .then(|| {
                             self.pairs
                                 .push((from, to, (start, self.paths.len() as u32)));

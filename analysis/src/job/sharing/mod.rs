@@ -22,7 +22,7 @@ use self::bounds::{HostLoads, NO_JOB, Owner, Part, Parts};
 use self::fit::{Fit, PairTotal};
 use self::network::{LinkIndex, Network};
 use super::all::JobList;
-use crate::ports::{PortKey, PortName, PortSummary, with_equal_bins};
+use crate::ports::{PortKey, PortSummary, with_equal_bins};
 use crate::routes::Routes;
 
 mod bounds;
@@ -265,7 +265,7 @@ impl<'a> Shares<'a> {
                     ]
                     .map(octets);
                     all.push((
-                        self.network.links[*link as usize],
+                        self.network.ends(*link)[0],
                         *bin,
                         self.owners[*owner as usize].as_deref(),
                         values,
@@ -277,20 +277,8 @@ impl<'a> Shares<'a> {
         all
     }
 
-    fn name(&self, key: PortKey) -> PortName {
-        let own = self.ports.get(&key).map(|port| port.node.clone());
-        // The name of a port without records comes from its peer.
-        let far = || {
-            self.network
-                .index_of(key)
-                .and_then(|link| self.ports.get(&self.network.peer(link)))
-                .map(|peer| peer.peer_name.clone())
-        };
-        PortName::new(&own.or_else(far).unwrap_or_default(), key)
-    }
-
     fn links(&self) -> impl Iterator<Item = LinkIndex> {
-        0..self.network.links.len() as LinkIndex
+        0..self.network.net.channels().len() as LinkIndex
     }
 
     /// Returns how busy a link was in a bin, 0 to 1: the larger one of its utilization and its

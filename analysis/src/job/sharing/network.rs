@@ -1,26 +1,16 @@
-//! The switches, links and hosts in the records, and the path between each pair of hosts.
+//! The net of the records with its loads, and the path between each pair of hosts.
 
 use std::collections::BTreeMap;
 
-use ibnet_record::types::{Guid, Lid, NodeKind, PortNum};
-use rustc_hash::FxHashMap;
-
-use crate::job::{HostPort, host_ports, is_leaf_port};
+use crate::job::{HostPort, host_ports};
+use crate::ports::bins::TimeBin;
 use crate::ports::{PortKey, PortSummary};
 use crate::routes::Routes;
-
-/// Max number of switches on a path. A longer path is a loop.
-const MAX_HOPS: usize = 64;
-
-/// One direction of a link, as an index of [`Network::links`].
-pub(super) type LinkIndex = u32;
+pub(super) use crate::routing::ChannelIndex as LinkIndex;
+use crate::routing::{DeviceIndex, Net, Paths, Role};
 
 pub(super) struct Network<'a> {
-    /// Sending ports of switches, including ports without records whose peers have records.
-    pub(super) links: Vec<PortKey>,
-    index: FxHashMap<PortKey, LinkIndex>,
-    /// Receiver of each link.
-    peers: Vec<PortKey>,
+    pub(super) net: Net,
     pub(super) hosts: Vec<Host<'a>>,
     ports: &'a BTreeMap<PortKey, PortSummary>,
 }
@@ -28,109 +18,60 @@ pub(super) struct Network<'a> {
 /// A port of a host.
 pub(super) struct Host<'a> {
     pub(super) port: HostPort<'a>,
-    pub(super) lid: Lid,
-    /// Switch of the host.
-    pub(super) leaf: Option<Guid>,
+    /// `None` without a link.
+    device: Option<DeviceIndex>,
 }
 
 impl<'a> Network<'a> {
     pub(super) fn new(ports: &'a BTreeMap<PortKey, PortSummary>, routes: Option<&Routes>) -> Self {
-        let mut network = Self {
-            links: Vec::new(),
-            index: FxHashMap::default(),
-            peers: Vec::new(),
-            hosts: Vec::new(),
-            ports,
-        };
-        for (key, port) in ports {
-            let Some(peer) = port.peer else { continue };
-            let is_switch = port.kind == Some(NodeKind::Switch);
-            if is_switch {
-                network.add(*key, peer);
-            }
-            // A port without records, as seen from its peer. The peer of a leaf port is a host.
-            let far_is_switch = !is_switch || !is_leaf_port(ports, port);
-            if !ports.contains_key(&peer) && far_is_switch {
-                network.add(peer, *key);
-            }
-        }
-        for port in host_ports(ports) {
-            let summary = ports.get(&port.key);
-            let lid = routes
-                .and_then(|routes| routes.lid(port.key.0))
-                .or_else(|| summary.map(|summary| summary.lid))
-                .unwrap_or(Lid(0));
-            network.hosts.push(Host {
-                lid,
-                leaf: port.leaf,
+        let none = Routes::default();
+        let net = Net::of_records(ports, routes.unwrap_or(&none));
+        let host = |port: HostPort<'a>| {
+            let channel = net.channel_from(port.key);
+            Host {
+                device: channel.map(|channel| net.channel(channel).from.0),
                 port,
-            });
-        }
-        network
-    }
-
-    fn add(&mut self, from: PortKey, to: PortKey) {
-        let next = self.links.len() as LinkIndex;
-        if self.index.insert(from, next).is_none() {
-            self.links.push(from);
-            self.peers.push(to);
+            }
+        };
+        Self {
+            hosts: host_ports(ports).into_iter().map(host).collect(),
+            net,
+            ports,
         }
     }
 
-    /// Returns the receiving port of a link.
-    pub(super) fn peer(&self, link: LinkIndex) -> PortKey {
-        self.peers[link as usize]
+    /// Returns the sending and the receiving port of a link.
+    pub(super) fn ends(&self, link: LinkIndex) -> [PortKey; 2] {
+        let channel = self.net.channel(link);
+        [channel.from, channel.to].map(|end| self.net.key(end))
     }
 
-    /// Returns the index of the link of a sending port.
-    pub(super) fn index_of(&self, port: PortKey) -> Option<LinkIndex> {
-        self.index.get(&port).copied()
+    /// Returns whether each end of a link is a host.
+    fn is_host(&self, link: LinkIndex) -> [bool; 2] {
+        let channel = self.net.channel(link);
+        [channel.from, channel.to]
+            .map(|(device, _)| self.net.devices()[device as usize].role == Role::Host)
     }
 
-    /// Returns whether the link ends at another switch.
+    /// Returns whether the link is one between switches.
     pub(super) fn is_between_switches(&self, link: LinkIndex) -> bool {
-        let (from, to) = (self.links[link as usize], self.peers[link as usize]);
-        let is_host = |key: PortKey| {
-            self.ports
-                .get(&key)
-                .is_some_and(|port| port.kind == Some(NodeKind::Hca))
-        };
-        let is_silent_host = || {
-            !self.ports.contains_key(&to)
-                && self
-                    .ports
-                    .get(&from)
-                    .is_some_and(|port| is_leaf_port(self.ports, port))
-        };
-        !is_host(to) && !is_host(from) && !is_silent_host()
+        self.is_host(link) == [false; 2]
     }
 
-    /// Returns the data rate of a link in a bin, in Gb/s, from the records of either end.
+    /// Returns the data rate of a link in a bin, in Gb/s, from the records of either end. `None` for
+    /// the link of a host to its switch, which is the same as what the host sends.
     pub(super) fn load(&self, link: LinkIndex, bin: u64) -> Option<f64> {
-        let own = self
-            .ports
-            .get(&self.links[link as usize])
-            .and_then(|port| port.bins.get(bin)?.xmit.mean());
-        own.or_else(|| {
-            self.ports
-                .get(&self.peers[link as usize])?
-                .bins
-                .get(bin)?
-                .rcv
-                .mean()
-        })
+        if self.is_host(link)[0] {
+            return None;
+        }
+        let [own, far] = self.bins(link, bin);
+        let own = own.and_then(|bin| bin.xmit.mean());
+        own.or_else(|| far?.rcv.mean())
     }
 
     /// Returns the utilization of a link and the blocked share of its sender in a bin, 0 to 1.
     pub(super) fn usage(&self, link: LinkIndex, bin: u64) -> (f64, f64) {
-        let own = self
-            .ports
-            .get(&self.links[link as usize])
-            .and_then(|port| port.bins.get(bin));
-        let far = self
-            .ports
-            .get(&self.peers[link as usize])
-            .and_then(|port| port.bins.get(bin));
+        let [own, far] = self.bins(link, bin);
         let used = own
             .and_then(|bin| bin.xmit_utilization.mean())
             .or_else(|| far?.rcv_utilization.mean());
@@ -140,33 +81,27 @@ impl<'a> Network<'a> {
         )
     }
 
+    fn bins(&self, link: LinkIndex, bin: u64) -> [Option<&TimeBin>; 2] {
+        self.ends(link)
+            .map(|port| self.ports.get(&port)?.bins.get(bin))
+    }
+
     /// Appends the links from the switch of a host to another host, by the forwarding tables.
     /// Returns false, and appends nothing, if the tables do not lead to that host.
     pub(super) fn path(
         &self,
         from: usize,
         to: usize,
-        routes: &Routes,
+        paths: &Paths<'_>,
         path: &mut Vec<LinkIndex>,
     ) -> bool {
-        let (from, to, start) = (&self.hosts[from], &self.hosts[to], path.len());
-        let Some(mut at) = from.leaf else {
-            return false;
-        };
-        for _ in 0..MAX_HOPS {
-            let next = routes
-                .port(at, to.lid)
-                .filter(|port| *port != PortNum(0))
-                .and_then(|port| self.index.get(&(at, port)));
-            let Some(link) = next else { break };
-            path.push(*link);
-            let peer = self.peers[*link as usize];
-            if peer == to.port.key {
-                return true;
-            }
-            at = peer.0;
+        let start = path.len();
+        let [from, to] = [from, to].map(|host| self.hosts[host].device);
+        let ends = from.and_then(|from| paths.leaf(from)).zip(to);
+        let is_whole = ends.is_some_and(|(leaf, to)| paths.trace(leaf, to, path).is_ok());
+        if !is_whole {
+            path.truncate(start);
         }
-        path.truncate(start);
-        false
+        is_whole
     }
 }

@@ -5,7 +5,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::bounds::{HostLoads, Most, always, by_owner};
 use super::network::{LinkIndex, Network};
-use crate::routes::Routes;
+use crate::routing::Paths;
 
 /// Max number of links on all paths from leaf switches to hosts, which limits the memory.
 const MAX_STEPS: usize = 20_000_000;
@@ -25,23 +25,23 @@ struct Ends {
 impl Reach {
     /// Follows the paths from all leaf switches to all hosts. Returns `None` if they have more
     /// than [`MAX_STEPS`] links.
-    pub(super) fn new(network: &Network<'_>, routes: &Routes) -> Option<Self> {
+    pub(super) fn new(network: &Network<'_>, paths: &Paths<'_>) -> Option<Self> {
         let mut by_leaf: FxHashMap<Guid, Vec<usize>> = FxHashMap::default();
         for (index, host) in network.hosts.iter().enumerate() {
-            host.leaf
-                .into_iter()
+            let leaf = host.port.leaf;
+            leaf.into_iter()
                 .for_each(|leaf| by_leaf.entry(leaf).or_default().push(index));
         }
         let (mut leaves, mut receivers): (Vec<FxHashSet<Guid>>, Vec<FxHashSet<usize>>) =
             Default::default();
-        leaves.resize_with(network.links.len(), FxHashSet::default);
-        receivers.resize_with(network.links.len(), FxHashSet::default);
+        leaves.resize_with(network.net.channels().len(), FxHashSet::default);
+        receivers.resize_with(network.net.channels().len(), FxHashSet::default);
         let (mut path, mut steps): (Vec<LinkIndex>, usize) = (Vec::new(), 0);
         for (leaf, hosts) in &by_leaf {
             let Some(from) = hosts.first() else { continue };
             for to in 0..network.hosts.len() {
                 path.clear();
-                network.path(*from, to, routes, &mut path);
+                network.path(*from, to, paths, &mut path);
                 steps += path.len();
                 for link in &path {
                     leaves[*link as usize].insert(*leaf);

@@ -218,10 +218,7 @@ impl Shares<'_> {
     /// Returns whether a link can be one of a job with hosts at these leaf switches. Without
     /// routes, links farther away are left out, because their bounds exclude no job.
     fn is_near(&self, link: LinkIndex, leaves: &BTreeSet<Guid>) -> bool {
-        let (from, to) = (
-            self.network.links[link as usize].0,
-            self.network.peer(link).0,
-        );
+        let [from, to] = self.network.ends(link).map(|(guid, _)| guid);
         self.method() == Method::Routes || leaves.contains(&from) || leaves.contains(&to)
     }
 
@@ -232,7 +229,7 @@ impl Shares<'_> {
             .hosts
             .iter()
             .filter(|host| hosts.contains_node(host.port.host));
-        own.filter_map(|host| host.leaf).collect()
+        own.filter_map(|host| host.port.leaf).collect()
     }
 
     /// Returns a link that the job shared with others: its weight for sorting, its shares, and
@@ -283,17 +280,19 @@ impl Shares<'_> {
                 0.0
             };
         }
-        let from = self.network.links[link as usize];
-        let to = self.network.peer(link);
-        let rate = [from, to]
+        let rate = self
+            .network
+            .ends(link)
             .iter()
             .find_map(|key| self.ports.get(key))
             .map_or_else(String::new, |port| port.link.to_string());
         let jobs = self.on_link(sums, Some(own));
         let (xmit_utilization, blocked) = (used / seconds, blocked / seconds);
+        let channel = self.network.net.channel(link);
+        let [from, to] = [channel.from, channel.to].map(|end| self.network.net.name(end));
         let share = LinkShare {
-            from: self.name(from),
-            to: self.name(to),
+            from,
+            to,
             link: rate,
             seconds,
             bytes,
@@ -347,7 +346,7 @@ impl Shares<'_> {
             }
             // While the root is full, or waits for its host, the ports behind it wait.
             let is_active = |link: LinkIndex, bin: u64| self.usage(link, bin) > ACTIVE;
-            let (sums, bytes, _) = match self.network.index_of(tree.root) {
+            let (sums, bytes, _) = match self.network.net.channel_from(tree.root) {
                 Some(link) => self.on(link, |bin, _| is_active(link, bin)),
                 None => (BTreeMap::new(), 0.0, 0.0),
             };

@@ -805,6 +805,10 @@ export interface Path {
      */
     changing: string[];
     /**
+     * Switches whose table, or its newest part, does not fit into 256 MiB
+     */
+    left_out: string[];
+    /**
      * Time of the newest record. Null for the tables of a file
      */
     newest_ns: number | null;

@@ -225,6 +225,10 @@ function tablesText({ tables }: Path): string {
   if (tables.partial.length > 0)
     parts.push(`those of ${grouped(tables.partial.length)} were not read to their end yet`);
   if (tables.changing.length > 0) parts.push(`${grouped(tables.changing.length)} are changing`);
+  if (tables.left_out.length > 0)
+    parts.push(
+      `those of ${count(tables.left_out.length, "switch", "switches")} do not fit in 256 MB`,
+    );
   return `${parts.join("; ")}. Adaptive routing can choose other ports.`;
 }
 
