@@ -19,7 +19,7 @@ const {
 } = await load("src/contract/frame.ts");
 const { combineCodes, largestCell, largestFirst } = await load("src/views/heatmap/rows.ts");
 const { answersText, rootTexts, totalsOf } = await load("src/model/totals.ts");
-const { newestSlot, samplerState, stateText } = await load("src/model/samplers.ts");
+const { newestSlot, samplerState, samplersText, stateText } = await load("src/model/samplers.ts");
 const { jobRates } = await load("src/model/job.ts");
 const { jobsText, regionText } = await load("src/model/regions.ts");
 const { squareOf } = await load("src/model/matrix.ts");
@@ -75,6 +75,36 @@ test("layout_places_every_box_inside_the_picture", () => {
   for (const { x, y, width, height } of [...layout.boxes, ...layout.cells]) {
     assert.ok(x >= 0 && x + width <= 1200 && y >= 0 && y + height <= layout.height);
   }
+});
+
+test("boxes_of_a_narrow_picture_are_high_enough_for_upright_names", () => {
+  const topology = topologyOf({});
+  const heights = (width) => {
+    const { boxes, cells, height } = layoutOf(topology, sceneOf(topology, ""), width, 480);
+    for (const each of [...boxes, ...cells]) assert.ok(each.y + each.height <= height);
+    return new Set(boxes.map((box) => box.height));
+  };
+  const [[wide], [narrow]] = [heights(1200), heights(350)];
+  assert.ok(narrow > 1.4 * wide, `${narrow} and ${wide}`);
+});
+
+test("samplers_on_time_with_few_answers_are_not_called_well", () => {
+  const row = (ok) => ({
+    connected: true,
+    wrong_clock: false,
+    last_slot: 9,
+    ports: 100,
+    ok,
+    late: 0,
+    down: 0,
+  });
+  assert.equal(samplersText([row(100), row(99)], 9), "2 samplers, all on time");
+  assert.equal(samplersText([row(100), row(0)], 9), "2 samplers, all on time, 1 with few answers");
+  assert.equal(
+    samplersText([row(100), row(0), { ...row(0), connected: false }], 9),
+    "1 of 3 samplers late, lost or with a wrong clock, 1 with few answers",
+  );
+  assert.equal(samplersText([], 0), "");
 });
 
 const read = (cell) => [codeIn(cell), Math.round(100 * knownShare(cell))];
