@@ -6,10 +6,12 @@ import { BAND, drawBand } from "../draw/band";
 import { hatch } from "../draw/canvas";
 import { LINES } from "../draw/lines";
 import { font, theme, zoom } from "../draw/theme";
+import { courseRows } from "../model/csv";
 import type { Span } from "../model/group";
 import { significantRatio } from "../model/ratio";
 import { clock, percent, scaled } from "../model/units";
 import { h, setText } from "./dom";
+import { saveButtons } from "./save";
 
 export interface Curve {
   label: string;
@@ -52,6 +54,8 @@ export class Chart {
   /** Intervals in which a curve of a sum has no value. */
   private partial: Span[] = [];
   private marks: readonly MarkRow[] = [];
+  /** What is shown, for the file that a user saves. */
+  private shown = { curves: [] as Curve[], from: 0, to: 0, unit: "" };
   private readonly observer: ResizeObserver;
   private readonly options: Options;
 
@@ -60,7 +64,25 @@ export class Chart {
     this.element = h(
       "figure",
       { class: "chart", role: "group", "aria-label": options.title },
-      h("figcaption", {}, options.title, this.note),
+      h(
+        "figcaption",
+        {},
+        options.title,
+        this.note,
+        saveButtons({
+          title: options.title,
+          rows: () => courseRows(this.shown.curves, this.shown.unit),
+          layers: () => (this.plot === null ? [] : [this.plot.ctx.canvas]),
+          lines: () =>
+            this.shown.curves.map(({ label, dashed = false }, index) => ({
+              color: lineColor(index),
+              text: label,
+              dashed,
+            })),
+          unit: () => this.shown.unit,
+          span: () => this.shown,
+        }),
+      ),
       this.body,
     );
     this.observer = new ResizeObserver(() => this.resize());
@@ -83,6 +105,7 @@ export class Chart {
     const width = this.body.clientWidth;
     if (width === 0) return;
     this.marks = marks;
+    this.shown = { curves, from, to, unit };
     const shape = JSON.stringify([
       unit,
       marks.length > 0,
@@ -211,7 +234,7 @@ export class Chart {
       series: [
         { label: "Time", value: (_plot, value) => (value === null ? "–" : clock(1000 * value)) },
         ...curves.map(({ label, dashed }, index) => {
-          const color = LINES[index % LINES.length][colors.name];
+          const color = lineColor(index);
           return {
             label,
             stroke: color,
@@ -228,6 +251,10 @@ export class Chart {
       ],
     };
   }
+}
+
+function lineColor(index: number): string {
+  return LINES[index % LINES.length][theme().name];
 }
 
 /** Returns a range around values: whole decades on a logarithmic axis, else a unit more. */

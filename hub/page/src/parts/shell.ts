@@ -17,6 +17,7 @@ import { Bell } from "./bell";
 import { choice } from "./choice";
 import { h, setAttribute, setText } from "./dom";
 import { icon } from "./icons";
+import { savesFrom } from "./save";
 import { Search } from "./search";
 import { TimelineStrip } from "./timeline";
 import { hideTip } from "./tooltip";
@@ -94,6 +95,7 @@ export class Shell {
   private counted: { column?: Column; text: string } = { text: "" };
 
   constructor(private readonly app: App) {
+    savesFrom(app);
     this.search = new Search(app);
     this.bell = new Bell(app);
     this.timeline = new TimelineStrip(app);
@@ -195,6 +197,7 @@ export class Shell {
         this.play,
         button("One slot forward (right arrow)", "forward", () => this.app.step(1)),
         this.ranges.element,
+        this.timeline.save,
       ),
       this.timeline.element,
     );

@@ -13,7 +13,7 @@ import { makeFilter } from "../parts/filter";
 import { type Column, Table } from "../parts/table";
 import type { View } from "../parts/view";
 import { Managers } from "./managers";
-import { drawSubject } from "./subject";
+import { drawSubject, subjectText } from "./subject";
 
 /** The event kinds of the hub that the view offers. */
 const KINDS: readonly (readonly [string, string])[] = [
@@ -37,6 +37,10 @@ function foundText(rows: number, all: number): string {
   return all < MAX ? text : `${text} of the newest ${grouped(MAX)}; select a time for older ones`;
 }
 
+function eventText({ event, count: times }: FoldedEvent): string {
+  return `${event.replaceAll("_", " ")}${times > 1 ? ` × ${grouped(times)}` : ""}`;
+}
+
 /** Returns the columns of a table of events. */
 export function eventColumns(app: App): Column<FoldedEvent>[] {
   return [
@@ -46,6 +50,7 @@ export function eventColumns(app: App): Column<FoldedEvent>[] {
       title: "Time",
       width: "160px",
       value: (row) => row.ts,
+      unit: "time",
       text: (row) => dayTime(row.ts / 1e6),
     },
     {
@@ -54,9 +59,9 @@ export function eventColumns(app: App): Column<FoldedEvent>[] {
       title: "Event",
       width: "150px",
       value: (row) => row.event,
+      saved: eventText,
       draw: (cell, row) => {
-        const times = row.count > 1 ? ` × ${grouped(row.count)}` : "";
-        setText(cell, `${row.event.replaceAll("_", " ")}${times}`);
+        setText(cell, eventText(row));
         cell.classList.toggle("alert-text", row.severe === true);
       },
     },
@@ -66,6 +71,7 @@ export function eventColumns(app: App): Column<FoldedEvent>[] {
       title: "Subject",
       width: "minmax(120px, 1fr)",
       value: (row) => row.node ?? row.sampler,
+      saved: (row) => subjectText(row, `sampler ${row.sampler}`),
       draw: (cell, row) => {
         const isRegion = row.event.startsWith("congestion_");
         const shown = row.ts / 1e6 + (row.event === "congestion_began" ? AFTER : 0);
@@ -153,6 +159,7 @@ export function makeEvents(app: App, topology: Topology): View {
     });
     for (const [index, [name, title]] of KINDS.entries())
       setText(kinds.element.children[index], `${title} ${grouped(counts.get(name) ?? 0)}`);
+    table.cut = rows.length < MAX ? "" : `newest ${MAX}`;
     table.setRows(selected);
     setText(note, poll.error !== "" ? poll.error : foundText(selected.length, rows.length));
   }

@@ -8,7 +8,8 @@ import { clear, createSurface, hatch, type Surface } from "../../draw/canvas";
 import { metricName, scaleOf } from "../../draw/scale";
 import { theme } from "../../draw/theme";
 import type { App } from "../../model/app";
-import { cellText } from "../../model/metric";
+import { timeCells, timeHeads } from "../../model/csv";
+import { baseUnit, cellText, valueCells, valueHeads } from "../../model/metric";
 import { Poll } from "../../model/poll";
 import type { Topology } from "../../model/topology";
 import { clock, count, dateTime, duration } from "../../model/units";
@@ -16,6 +17,7 @@ import { choice } from "../../parts/choice";
 import { h, setText } from "../../parts/dom";
 import { legend, STATES } from "../../parts/meter";
 import { apart, type Fingers, listenForPinch } from "../../parts/pinch";
+import { saveButtons } from "../../parts/save";
 import { hideTip, showTip, type TipLine } from "../../parts/tooltip";
 import type { View } from "../../parts/view";
 import { Selection } from "../selection";
@@ -170,6 +172,14 @@ class Heatmap implements View {
         this.times,
         ...this.controls.map(({ element }) => element),
         ...this.selection.elements,
+        saveButtons({
+          title: "Heat map",
+          rows: () => this.saved(),
+          layers: () => [this.surface.canvas],
+          unit: () =>
+            `${baseUnit(app.metric(app.state.metric)).unit}, ${this.aggregate} by ${this.kind}`,
+          span: () => this.shownRange,
+        }),
       ),
       frame,
       h("div", { class: "foot" }, this.legend, range.element, this.note),
@@ -501,6 +511,25 @@ class Heatmap implements View {
       "aria-label",
       `Heat map of ${metricName(window.metric)}: ${rows}. The views Links and Ports have the same values as tables.`,
     );
+  }
+
+  /** Returns all rows, also those that the picture has scrolled away: one line for each cell. */
+  private *saved() {
+    const { window } = this;
+    if (window === null) return;
+    const metric = this.app.metric(window.metric);
+    const name = metricName(window.metric);
+    yield ["Row", ...timeHeads("End"), ...valueHeads(metric, `${name}, ${window.aggregate}`)];
+    for (let at = 0; at < window.columns; at++) {
+      const cells = this.values(window.first + at);
+      const end = timeCells(1e6 * (window.first + at + 1) * window.step);
+      for (const index of this.order)
+        yield [
+          this.rows[index].label,
+          ...end,
+          ...(cells === null ? [null, "loading"] : valueCells(metric, cells[index])),
+        ];
+    }
   }
 
   // --- pointer and keys
