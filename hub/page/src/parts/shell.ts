@@ -18,6 +18,7 @@ import { Bell } from "./bell";
 import { choice } from "./choice";
 import { h, setAttribute, setText } from "./dom";
 import { icon } from "./icons";
+import { savesFrom } from "./save";
 import { Search } from "./search";
 import { TimelineStrip } from "./timeline";
 import { hideTip } from "./tooltip";
@@ -110,6 +111,7 @@ export class Shell {
   private counted: { column?: Column; text: string } = { text: "" };
 
   constructor(private readonly app: App) {
+    savesFrom(app);
     this.search = new Search(app);
     this.bell = new Bell(app);
     this.timeline = new TimelineStrip(app);
@@ -211,7 +213,7 @@ export class Shell {
         this.play,
         button("One slot forward (right arrow)", "forward", () => this.app.step(1)),
         this.ranges.element,
-        this.pace,
+        h("span", { class: "pace-and-save" }, this.pace, this.timeline.save),
       ),
       this.timeline.element,
     );

@@ -81,6 +81,8 @@ export class LinkChange {
       end: true,
       width: "112px",
       value: change,
+      savedTitle: `${title}, change`,
+      unit: "share",
       text: (link) => {
         const difference = change(link);
         return difference === null ? "–" : signed(difference, points);
@@ -90,6 +92,7 @@ export class LinkChange {
       meterColumn(`${id}-now`, title, hint, now, isBlocked),
       {
         ...meterColumn(`${id}-before`, "Before", `${hint}, ${earlier}`, before, isBlocked),
+        savedTitle: `${title}, ${earlier}`,
         line,
       },
       { ...column, line },

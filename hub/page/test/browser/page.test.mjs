@@ -5,6 +5,7 @@ import {
   isSimulated,
   openPage,
   pictures,
+  recordsOf,
   settled,
   show,
   shownSlot,
@@ -229,17 +230,15 @@ test("compared_ports_are_in_one_chart_and_in_the_export", { skip }, async (conte
   await page.screenshot({ path: `${pictures}/compared.png` });
   await stepBack(page);
   const download = page.waitForEvent("download");
-  await page.click("text=Export CSV");
-  const lines = (await readFile(await (await download).path(), "utf8")).trim().split("\n");
-  const head = lines[0].split(",");
-  assert.equal(head[0], "time_ns");
-  for (const key of keys) assert.ok(head.includes(`${key} xmit_utilization`), head.join());
-  const column = head.indexOf(`${keys[0]} xmit_utilization`);
-  const exported = lines.slice(1).map((line) => line.split(","));
+  await page.click('[aria-label="Save Utilization of each sending end as CSV"]');
+  const [head, ...exported] = recordsOf(await readFile(await (await download).path(), "utf8"));
+  assert.deepEqual(head.slice(0, 2), ["Time (UTC)", "Time (ns)"]);
+  for (const name of expected) assert.ok(head.includes(`${name} (share)`), head.join());
+  const column = head.indexOf(`${expected[0]} (share)`);
   const rows = exported.filter((cells) => cells[column] !== "");
   assert.ok(rows.length > 1, "the export has values");
   const last = rows[rows.length - 2];
-  const slot = Math.floor(Number(last[0]) / shared.interval);
+  const slot = Math.floor(Number(last[1]) / shared.interval);
   const value = await hub.value(keys[0], "xmit_utilization", slot, shared.interval);
   assert.ok(Math.abs(Number(last[column]) - value) < 1e-6, `${last[column]} and ${value}`);
   assert.deepEqual(faults, []);
