@@ -7,6 +7,7 @@ import { type Connection, Live } from "../contract/live";
 import type { Health, LiveHello, Metric, TopologyAnswer } from "../contract/types";
 import { AlertWatch } from "./alerts";
 import { type Column, History, MAX_PARTIAL } from "./history";
+import { Pace } from "./pace";
 import { BLOCKED, formatState, parseState, type State, UTILIZATION } from "./state";
 import { Topology } from "./topology";
 
@@ -38,8 +39,15 @@ export class App {
   topology: Topology | null = null;
   health: Health | null = null;
   connection: Connection = "connecting";
-  /** Number of the newest slot; null before the first one. */
+  /** Number of the newest slot that is shown; null before the first one. */
   latest: number | null = null;
+  /** Number of the newest slot that has arrived, which a slower display shows later. */
+  arrived: number | null = null;
+  /** Shows the newest slot at the rate that the user chose. */
+  readonly pace = new Pace(() => {
+    this.latest = this.arrived;
+    this.notify("slot");
+  });
   /** Length of a slot in milliseconds. */
   interval = 1000;
   /** Last failure of a request that the web page depends on; empty if there is none. */
@@ -84,6 +92,7 @@ export class App {
   }
 
   start(): void {
+    this.pace.restore();
     this.alerts.start();
     void this.load();
   }
@@ -224,8 +233,8 @@ export class App {
 
   /** Returns the age of the newest slot in milliseconds if it is late, else null. */
   get lateness(): number | null {
-    if (this.latest === null) return null;
-    const age = Date.now() - this.timeOf(this.latest);
+    if (this.arrived === null) return null;
+    const age = Date.now() - this.timeOf(this.arrived);
     return age > LATE * this.interval + LATE_MORE ? age : null;
   }
 
@@ -390,7 +399,7 @@ export class App {
     this.requested.add(key);
     const done = this.wait(key);
     try {
-      await this.fetchSlots(metric, from, Math.min(to, this.latest ?? to));
+      await this.fetchSlots(metric, from, Math.min(to, this.arrived ?? to));
       this.notify("values");
     } catch (error) {
       this.fail(error);
@@ -414,7 +423,7 @@ export class App {
     const store = this.store(metric, topology);
     heat.columns.forEach((values, index) => {
       const slot = this.slotAt(heat.from + (index + 1) * heat.step);
-      store.fill(slot, this.timeOf(slot), codesIn(values), this.latest ?? slot);
+      store.fill(slot, this.timeOf(slot), codesIn(values), this.arrived ?? slot);
     });
   }
 
@@ -434,7 +443,8 @@ export class App {
       this.health = await getJson<Health>("health");
       this.healthTime = performance.now();
       this.interval = this.health.interval_ns / 1e6 || 1000;
-      this.latest = this.health.last_slot || this.latest;
+      this.arrived = this.health.last_slot || this.arrived;
+      this.latest = this.arrived;
       await this.loadTopology();
       this.failure = "";
       this.live.open();
@@ -467,13 +477,13 @@ export class App {
   /** Requests the recent slots of all metrics that have none. */
   private async fill(): Promise<void> {
     const topology = this.topology;
-    if (topology === null || this.latest === null) return;
+    if (topology === null || this.arrived === null) return;
     const most = Math.floor(LARGEST_ANSWER / Math.max(1, topology.ports.length));
     const slots = Math.max(10, Math.min(FIRST_SLOTS, most));
     for (const metric of this.subscription) {
       if ((this.histories.get(metric)?.size ?? 0) >= slots) continue;
       try {
-        await this.fetchSlots(metric, this.latest - slots + 1, this.latest);
+        await this.fetchSlots(metric, this.arrived - slots + 1, this.arrived);
         this.notify("values");
       } catch (error) {
         this.fail(error);
@@ -513,14 +523,15 @@ export class App {
       if (metric !== undefined)
         this.store(metric, topology).set(frame.slot, frame.time, values, frame.partial);
     });
-    if (this.latest === null || frame.slot >= this.latest) {
-      if (this.latest !== null && frame.slot > this.latest + 1)
-        void this.fillGap(this.latest + 1, frame.slot - 1);
-      this.latest = frame.slot;
-      if (!frame.partial) this.newest = frame.time;
+    if (this.arrived === null || frame.slot >= this.arrived) {
+      if (this.arrived !== null && frame.slot > this.arrived + 1)
+        void this.fillGap(this.arrived + 1, frame.slot - 1);
+      this.arrived = frame.slot;
     }
     this.failure = "";
-    this.notify("slot");
+    this.pace.arrive();
+    if (this.latest !== this.arrived) this.notify("values");
+    else if (frame.slot === this.latest && !frame.partial) this.newest = frame.time;
     if (performance.now() - this.healthTime > HEALTH_PERIOD) void this.loadHealth();
   }
 

@@ -3,6 +3,9 @@
 import { ApiError, getJson, type Params } from "../contract/api";
 import type { App } from "./app";
 
+/** Lists that a slower display does not delay. */
+const PROMPT = ["events", "sm"];
+
 /** A repeated request and its state. */
 export class Poll<Answer> {
   answer: Answer | null = null;
@@ -33,7 +36,8 @@ export class Poll<Answer> {
       ? JSON.stringify({ ...params, from: 0, to: 0 })
       : JSON.stringify(params);
     const now = performance.now();
-    const old = this.app.isLive && now - this.time >= this.period;
+    const pace = PROMPT.includes(this.path) ? 0 : this.app.pace.period;
+    const old = this.app.isLive && now - this.time >= Math.max(this.period, pace);
     if (key === this.last && (!old || this.abort !== null)) return;
     this.abort?.abort();
     const abort = new AbortController();

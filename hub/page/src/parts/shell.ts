@@ -10,6 +10,7 @@ import {
 } from "../draw/theme";
 import type { App, Change } from "../model/app";
 import type { Column } from "../model/history";
+import { RATES } from "../model/pace";
 import { UTILIZATION, unknownView, VIEWS, type ViewName } from "../model/state";
 import { answersText, totalsOf } from "../model/totals";
 import { clock, count, dateTime, duration, zone } from "../model/units";
@@ -78,6 +79,18 @@ export class Shell {
   private readonly timeline: TimelineStrip;
   private readonly search: Search;
   private readonly ranges: ReturnType<typeof choice>;
+  private readonly rate = h(
+    "select",
+    {
+      class: "rate",
+      "aria-label": "Display rate",
+      title: "How often the page shows a new slot. All slots are kept",
+      on: { change: () => this.chooseRate() },
+    },
+    ...[...RATES, ["paused", "Paused"] as const].map(([value, text]) =>
+      h("option", { value }, text),
+    ),
+  );
   private readonly help = h(
     "dialog",
     { class: "help", "aria-labelledby": "help-title", on: { click: () => this.help.close() } },
@@ -197,7 +210,7 @@ export class Shell {
         this.play,
         button("One slot forward (right arrow)", "forward", () => this.app.step(1)),
         this.ranges.element,
-        this.timeline.save,
+        h("span", { class: "rate-and-save" }, this.rate, this.timeline.save),
       ),
       this.timeline.element,
     );
@@ -250,7 +263,7 @@ export class Shell {
   private showStatus(): void {
     const { app } = this;
     // Numbers of the newest and of the shown slot, for tests and for scripts.
-    document.documentElement.dataset.slot = String(app.latest ?? "");
+    document.documentElement.dataset.slot = String(app.arrived ?? "");
     document.documentElement.dataset.shown = String(app.shown ?? "");
     const { at, range } = app.state;
     const late = app.lateness;
@@ -264,8 +277,11 @@ export class Shell {
             ? "Connecting"
             : late !== null
               ? `${ageText(late)} old`
-              : "Live";
+              : app.pace.period > 0 && app.latest !== null
+                ? `Live, ${clock(app.timeOf(app.latest))}`
+                : "Live";
     setText(this.status, text);
+    this.rate.value = app.isLive ? String(app.pace.period / 1000) : "paused";
     setAttribute(this.status, "title", app.isLive ? "Pause (space)" : "Return to live (L)");
     const title = this.running ? "Pause (space)" : "Play (space)";
     if (this.play.title !== title) {
@@ -309,7 +325,7 @@ export class Shell {
 
   private showBanner(): void {
     const { app } = this;
-    const last = app.latest === null ? null : app.timeOf(app.latest);
+    const last = app.arrived === null ? null : app.timeOf(app.arrived);
     const since = last === null ? "" : ` The last slot ended at ${dateTime(last)}.`;
     const unknown = unknownView(location.hash);
     let text = "";
@@ -335,6 +351,16 @@ export class Shell {
   private live(): void {
     this.stop();
     this.app.resume();
+  }
+
+  private chooseRate(): void {
+    const { value } = this.rate;
+    if (value === "paused") this.app.pause();
+    else {
+      this.app.pace.choose(value);
+      this.live();
+    }
+    this.showStatus();
   }
 
   private togglePlay(): void {

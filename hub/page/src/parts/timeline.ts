@@ -32,6 +32,8 @@ const SHORTEST = 60_000;
 /** Additional time shown before an older selection, as a share of its age. */
 const MARGIN = 0.1;
 const ZOOM = 1.4;
+/** Max number of slots that are added at once. */
+const MOST = 600;
 /** Pointer movement in pixels from which a click becomes a selection. */
 const DRAG = 4;
 
@@ -96,14 +98,18 @@ export class TimelineStrip {
     this.describe();
   }
 
-  /** Adds the newest slot without a request. */
+  /** Adds the newest slots without a request. A slower display has several at once. */
   private append(): void {
-    const slot = this.app.latest;
-    if (slot === null) return;
-    const t = this.app.timeOf(slot);
-    if (this.extra.at(-1)?.t === t) this.extra.pop();
-    const most = (metric: string) => maximum(this.app.history(metric)?.get(slot)?.values);
-    this.extra.push({ t, utilization: most(UTILIZATION), blocked: most(BLOCKED) });
+    const { app } = this;
+    const newest = app.latest;
+    if (newest === null) return;
+    const last = this.extra.pop()?.t ?? app.timeOf(newest);
+    for (let slot = Math.max(app.slotAt(last), newest - MOST); slot <= newest; slot++) {
+      if (slot < newest && app.history(UTILIZATION)?.has(slot) !== true) continue;
+      const most = (metric: string) => maximum(app.history(metric)?.get(slot)?.values);
+      const t = app.timeOf(slot);
+      this.extra.push({ t, utilization: most(UTILIZATION), blocked: most(BLOCKED) });
+    }
   }
 
   private saved(): Cell[][] {

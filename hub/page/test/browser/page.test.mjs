@@ -579,3 +579,30 @@ test("page_connects_again_after_the_hub_restarts", { skip }, async (context) => 
   );
   await page.waitForSelector(".banner", { state: "hidden" });
 });
+
+test("slower_display_keeps_all_slots_and_calls_none_late", { skip }, async (context) => {
+  const { page, faults } = await openPage(context, shared.browser, hub);
+  await page.addInitScript(() => {
+    // The clock of the page stands still, so no slot is ever due.
+    performance.now = () => 0;
+    const wait = window.setTimeout;
+    window.setTimeout = (work, delay) => (delay === 10_000 ? 1 : wait(work, delay));
+  });
+  await show(page, hub, "ports?sort=port&order=up");
+  await page.selectOption('[aria-label="Display rate"]', "10");
+  const before = await shownSlot(page);
+  const newest = await sendNext(page);
+  assert.ok(newest > before);
+  assert.equal(await shownSlot(page), before, "the slot is not due");
+  assert.match(await page.textContent(".live"), /^Live, \d\d:\d\d:\d\d$/);
+  assert.equal(await page.isVisible(".banner"), false);
+  await page.selectOption('[aria-label="Display rate"]', "0");
+  await page.waitForFunction(
+    (slot) => Number(document.documentElement.dataset.shown) >= slot,
+    newest,
+  );
+  assert.equal(await page.textContent(".live"), "Live");
+  await page.selectOption('[aria-label="Display rate"]', "paused");
+  assert.match(await page.textContent(".live"), /^Paused/);
+  assert.deepEqual(faults, []);
+});
