@@ -20,6 +20,10 @@ export type HealthLink = PortName & {
    */
   why: string[];
   /**
+   * What the limits of bit errors follow from: the active FEC, or what was assumed
+   */
+  limits_by: string;
+  /**
    * Why the link went down last; null if it was not read, or never did
    */
   link_down: string | null;
