@@ -1,6 +1,6 @@
 //! Saves a table as CSV, and a picture as CSV and PNG: the buttons, and the frame of the picture.
 
-import { hatch } from "../draw/canvas";
+import { dots, hatch } from "../draw/canvas";
 import { font, theme, zoom } from "../draw/theme";
 import type { App } from "../model/app";
 import { type Cell, csv, fileName } from "../model/csv";
@@ -110,126 +110,97 @@ const LINE = 18;
 const SWATCH = 16;
 const RAMP = 110;
 
+/** An entry of the legend: a swatch, and texts before and behind it. */
+interface Item {
+  before: string;
+  swatch: number;
+  text: string;
+  /** Draws the swatch around a line. */
+  paint: (pen: CanvasRenderingContext2D, x: number, y: number) => void;
+}
+
 /** Adds the title, the fabric, the time, the unit and the legend to what is on the screen. */
 function pictureOf(what: Savable, layers: readonly HTMLCanvasElement[]): HTMLCanvasElement {
   const [{ width, height, clientWidth }] = layers;
   const ratio = (width / (clientWidth || width)) * zoom();
   const canvas = h("canvas");
   const pen = canvas.getContext("2d")!;
-  const items = what.lines?.().map(lineItem) ?? legendItems(layers[0]);
-  pen.font = font(12);
-  const room = Math.max(width / ratio, ...items.map((item) => item.width(pen)));
   const colors = theme();
-  const title = wrapped(pen, what.title, font(15, 650), room);
-  const about = wrapped(pen, aboutText(what), font(12), room);
-  const rows = legendRows(pen, items, room);
-  const head = EDGE + LINE * (title.length + about.length) + EDGE / 2;
-  const foot = EDGE / 2 + LINE * rows.length + EDGE;
-  // The size comes last, because a new size clears what a context has.
+  const texts = [
+    [what.title, font(15, 650), colors.ink],
+    ...aboutTexts(what).map((text) => [text, font(12), colors.muted]),
+  ];
+  const widthOf = (text: string, style = font(12)) => {
+    pen.font = style;
+    return text === "" ? 0 : pen.measureText(text).width + 6;
+  };
+  const items = (what.lines?.().map(lineItem) ?? legendItems(layers[0])).map((item) => {
+    const left = widthOf(item.before);
+    return { ...item, left, width: left + item.swatch + 6 + widthOf(item.text) };
+  });
+  // No text is cut: the picture is as wide as the widest one.
+  const widths = [
+    ...texts.map(([text, style]) => widthOf(text, style)),
+    ...items.map((i) => i.width),
+  ];
+  const room = Math.max(width / ratio, ...widths);
+  const places: { x: number; row: number }[] = [];
+  let [x, row] = [0, 0];
+  for (const item of items) {
+    if (x > 0 && x + item.width > room) [x, row] = [0, row + 1];
+    places.push({ x, row });
+    x += item.width + 8;
+  }
+  const head = EDGE + LINE * texts.length + EDGE / 2;
+  const foot = height / ratio + head + EDGE / 2;
+  // A new size clears what a context has.
   canvas.width = Math.ceil((room + 2 * EDGE) * ratio);
-  canvas.height = height + Math.round((head + foot) * ratio);
+  canvas.height = Math.ceil((foot + LINE * (items.length > 0 ? row + 1 : 0) + EDGE) * ratio);
   pen.fillStyle = colors.surface;
   pen.fillRect(0, 0, canvas.width, canvas.height);
   for (const layer of layers)
     pen.drawImage(layer, Math.round(EDGE * ratio), Math.round(head * ratio));
   pen.setTransform(ratio, 0, 0, ratio, EDGE * ratio, 0);
   pen.textBaseline = "middle";
-  let y = EDGE + LINE / 2;
-  for (const [texts, style, color] of [
-    [title, font(15, 650), colors.ink],
-    [about, font(12), colors.muted],
-  ] as const) {
+  texts.forEach(([text, style, color], at) => {
     pen.font = style;
     pen.fillStyle = color;
-    for (const text of texts) {
-      pen.fillText(text, 0, y);
-      y += LINE;
-    }
-  }
+    pen.fillText(text, 0, EDGE + LINE * (at + 0.5));
+  });
   pen.font = font(12);
-  y = head + height / ratio + EDGE / 2 + LINE / 2;
-  for (const row of rows) {
-    let x = 0;
-    for (const item of row) {
-      pen.textAlign = "left";
-      pen.fillStyle = colors.muted;
-      item.draw(pen, x, y);
-      x += item.width(pen) + SWATCH;
-    }
-    y += LINE;
-  }
+  items.forEach(({ before, left, swatch, text, paint }, at) => {
+    const { x } = places[at];
+    const y = foot + LINE * (places[at].row + 0.5);
+    pen.fillStyle = colors.muted;
+    pen.fillText(before, x, y);
+    pen.fillText(text, x + left + swatch + 6, y);
+    paint(pen, x + left, y);
+  });
   return canvas;
 }
 
-/** Returns the fabric, the time and the unit of a picture. */
-function aboutText({ span, unit, cut }: Savable): string {
+/** Returns the fabric and the item, the time, and the unit of a picture. */
+function aboutTexts({ span, unit, cut }: Savable): string[] {
   const time = (span ?? shownSpan)();
   const ends = time === null ? [] : [...new Set([dateTime(time.from), dateTime(time.to)])];
   const { health = null, state } = page ?? {};
   const fabric = `${health?.fabric ?? "fabric"}${health?.simulated === true ? " (simulated)" : ""}`;
   const of = unit?.() ?? "";
   return [
-    fabric,
-    state?.item ?? "",
+    [fabric, state?.item, of === "" ? "" : `unit: ${of}`, cut?.()].filter(Boolean).join(" · "),
     time === null ? "" : `${ends.join(" to ")} ${zone(time.to)}`,
-    of === "" ? "" : `unit: ${of}`,
-    cut?.() ?? "",
-  ]
-    .filter((part) => part !== "")
-    .join(" · ");
-}
-
-/** Divides a text into lines that fit, between letters if a word is too long. */
-function wrapped(pen: CanvasRenderingContext2D, text: string, style: string, room: number) {
-  pen.font = style;
-  const lines: string[] = [];
-  let line = "";
-  for (const part of text.split(/(?<=[ /])/)) {
-    for (const piece of pen.measureText(part).width > room ? [...part] : [part]) {
-      if (line !== "" && pen.measureText((line + piece).trimEnd()).width > room) {
-        lines.push(line.trimEnd());
-        line = "";
-      }
-      line += piece;
-    }
-  }
-  return [...lines, line.trimEnd()];
-}
-
-/** An entry of the legend. */
-interface Item {
-  width: (pen: CanvasRenderingContext2D) => number;
-  draw: (pen: CanvasRenderingContext2D, x: number, y: number) => void;
-}
-
-function legendRows(pen: CanvasRenderingContext2D, items: readonly Item[], room: number): Item[][] {
-  pen.font = font(12);
-  const rows: Item[][] = [];
-  let used = Number.POSITIVE_INFINITY;
-  for (const item of items) {
-    const width = item.width(pen) + SWATCH;
-    if (used + width - SWATCH > room) {
-      rows.push([]);
-      used = 0;
-    }
-    rows[rows.length - 1].push(item);
-    used += width;
-  }
-  return rows;
+  ].filter((text) => text !== "");
 }
 
 function lineItem({ color, text, dashed }: LegendLine): Item {
-  return {
-    width: (pen) => SWATCH + 6 + pen.measureText(text).width,
-    draw: (pen, x, y) => {
-      pen.fillText(text, x + SWATCH + 6, y);
-      pen.fillStyle = color;
-      if (dashed) for (const at of [0, 9]) pen.fillRect(x + at, y - 1.5, 6, 3);
-      else pen.fillRect(x, y - 1.5, SWATCH, 3);
-    },
+  const paint = (pen: CanvasRenderingContext2D, x: number, y: number) => {
+    pen.fillStyle = color;
+    for (const at of dashed ? [0, 9] : [0]) pen.fillRect(x + at, y - 1.5, dashed ? 6 : SWATCH, 3);
   };
+  return { before: "", swatch: SWATCH, text, paint };
 }
 
+/** Returns what the legend nearest to a picture shows. */
 function legendItems(canvas: HTMLCanvasElement): Item[] {
   let parent = canvas.parentElement;
   while (parent !== null && parent.id !== "main" && parent.querySelector(".legend") === null)
@@ -238,43 +209,31 @@ function legendItems(canvas: HTMLCanvasElement): Item[] {
   return found === null ? [] : [...found.scales.map(scaleItem), ...found.marks.map(markItem)];
 }
 
-/** A ramp with its name before it, and its ticks behind it: `Utilization [ramp] 0 % … 100 %`. */
-function scaleItem([name, scale, ticks]: LegendScale): Item {
-  const texts = [name, ticks.map(({ text }) => text).join(" … ")] as const;
-  return {
-    width: (pen) => texts.reduce((sum, text) => sum + pen.measureText(text).width + 6, RAMP),
-    draw: (pen, x, y) => {
-      const left = x + pen.measureText(texts[0]).width + 6;
-      pen.fillText(texts[0], x, y);
-      pen.fillText(texts[1], left + RAMP + 6, y);
-      for (let at = 0; at < RAMP; at++) {
-        pen.fillStyle = scale.color(at / (RAMP - 1));
-        pen.fillRect(left + at, y - 5, 1.5, 10);
-      }
-    },
+function scaleItem([before, scale, ticks]: LegendScale): Item {
+  const paint = (pen: CanvasRenderingContext2D, x: number, y: number) => {
+    for (let at = 0; at < RAMP; at++) {
+      pen.fillStyle = scale.color(at / (RAMP - 1));
+      pen.fillRect(x + at, y - 5, 1.5, 10);
+    }
   };
+  return { before, swatch: RAMP, text: ticks.map(({ text }) => text).join(" … "), paint };
 }
 
 function markItem([name, text]: LegendMark): Item {
-  return {
-    width: (pen) => SWATCH + 6 + pen.measureText(text).width,
-    draw: (pen, x, y) => {
-      const { line, muted, surface, alert } = theme();
-      pen.fillText(text, x + SWATCH + 6, y);
-      const fills: Record<string, string | CanvasPattern> = {
-        "no-answer": hatch(pen, muted, line),
-        "no-data": hatch(pen, line, surface),
-        "at-least": "#2a788e",
-        increase: "#d55e00",
-        faulty: alert,
-      };
-      pen.fillStyle = fills[name] ?? "#0c0e12";
+  const paint = (pen: CanvasRenderingContext2D, x: number, y: number) => {
+    const { line, muted, surface, alert } = theme();
+    const fills: Record<string, (string | CanvasPattern)[]> = {
+      "no-answer": [hatch(pen, muted, line)],
+      "no-data": [hatch(pen, line, surface)],
+      "at-least": ["#2a788e", dots(pen)],
+      increase: ["#d55e00"],
+    };
+    for (const fill of fills[name] ?? ["#0c0e12"]) {
+      pen.fillStyle = fill;
       pen.fillRect(x, y - 6, SWATCH, 12);
-      pen.fillStyle = name === "down" ? alert : "#ebebeb";
-      if (name === "down") for (let at = 2; at < 13; at++) pen.fillRect(x + at, y + 6 - at, 2, 2);
-      if (name === "at-least")
-        for (let at = 0; at < 12; at++)
-          pen.fillRect(x + 2 + 4 * (at % 4), y - 4 + 4 * Math.floor(at / 4), 1.5, 1.5);
-    },
+    }
+    pen.fillStyle = alert;
+    if (name === "down") for (let at = 2; at < 13; at++) pen.fillRect(x + at, y + 5 - at, 2, 2);
   };
+  return { before: "", swatch: SWATCH, text, paint };
 }

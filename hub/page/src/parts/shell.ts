@@ -14,6 +14,7 @@ import { PACES } from "../model/pace";
 import { UTILIZATION, unknownView, VIEWS, type ViewName } from "../model/state";
 import { answersText, totalsOf } from "../model/totals";
 import { clock, count, dateTime, duration, zone } from "../model/units";
+import { ArchiveDialog } from "./archive";
 import { Bell } from "./bell";
 import { choice } from "./choice";
 import { h, setAttribute, setText } from "./dom";
@@ -73,6 +74,7 @@ export class Shell {
   private readonly fabric = h("span", { class: "fabric" });
   private readonly time = h("time", { class: "clock" });
   private readonly mark = h("a", { class: "mark" });
+  private readonly archive: ArchiveDialog;
   private readonly bell: Bell;
   private readonly status = h("button", { class: "live", type: "button" });
   private readonly banner = h("div", { class: "banner", role: "alert", hidden: true });
@@ -113,6 +115,7 @@ export class Shell {
   constructor(private readonly app: App) {
     savesFrom(app);
     this.search = new Search(app);
+    this.archive = new ArchiveDialog(app);
     this.bell = new Bell(app);
     this.timeline = new TimelineStrip(app);
     this.ranges = choice(
@@ -134,6 +137,7 @@ export class Shell {
       h("div", { class: "content" }, this.banner, this.main),
       this.bottom(),
       this.help,
+      this.archive.element,
     );
     document.addEventListener("keydown", (event) => this.key(event));
     document.addEventListener("visibilitychange", () => app.notify("state"));
@@ -147,6 +151,7 @@ export class Shell {
   /** Shows a view. */
   show(view: View): void {
     hideTip();
+    view.element.querySelector(".toolbar h1")?.after(this.archive.button);
     this.main.replaceChildren(view.element);
     this.main.scrollTop = 0;
   }
@@ -387,7 +392,7 @@ export class Shell {
 
   private key(event: KeyboardEvent): void {
     if (event.ctrlKey || event.altKey || event.metaKey) return;
-    if (this.help.open) return;
+    if (this.help.open || this.archive.element.open) return;
     const target = event.target as HTMLElement;
     if (["INPUT", "SELECT", "TEXTAREA"].includes(target.tagName)) return;
     const digit = Number(event.key);

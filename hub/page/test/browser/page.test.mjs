@@ -740,3 +740,26 @@ test("page_connects_again_after_the_hub_restarts", { skip }, async (context) => 
   );
   await page.waitForSelector(".banner", { state: "hidden" });
 });
+
+test("each_view_leads_to_the_archive_with_a_command_and_a_link", { skip }, async (context) => {
+  const { page, faults } = await openPage(context, shared.browser, hub);
+  const { guid, port } = shared.topology.ports.find(({ kind }) => kind === "switch");
+  const [job] = (await hub.json("jobs")).rows;
+  const { archive, kept } = await hub.json("health");
+  const items = [`port/${guid}/${port}`, `switch/${guid}`, `job/${job.job}`];
+  for (const view of [...VIEWS.filter((name) => name !== "overview"), ...items]) {
+    await show(page, hub, view);
+    await page.focus('[aria-label="The same view from the archive"]');
+    await page.keyboard.press("Enter");
+    await page.waitForSelector("dialog.archive[open]");
+    assert.match(await page.textContent(".command"), /^ibnet-view [a-z]+ /, view);
+    const hasArchive = archive !== null || kept.archive_from_ns !== null;
+    assert.equal(await page.isVisible(".archive a"), hasArchive, view);
+    const href = await page.getAttribute(".archive a", "href");
+    assert.match(href, /from=\d{4}-.*&to=\d{4}-/, view);
+    assert.ok(href.startsWith(`#/${view.split("?")[0]}`), href);
+    await page.keyboard.press("Escape");
+    await page.waitForSelector("dialog.archive", { state: "hidden" });
+  }
+  assert.deepEqual(faults, []);
+});
