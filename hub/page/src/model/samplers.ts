@@ -1,7 +1,7 @@
 //! Derives the condition of samplers.
 
 import type { SamplerRow } from "../contract/types";
-import { duration } from "./units";
+import { count, duration, grouped } from "./units";
 
 /** Returns the share of a sampler's ports that answered in its last slot. */
 export function answeredShare(row: SamplerRow): number | null {
@@ -30,4 +30,20 @@ export function stateText(row: SamplerRow, newest: number): string {
   const distance = row.clock_distance_ns;
   if (distance === null) return "wrong clock";
   return `clock ${distance > 0 ? "+" : "−"}${duration(Math.abs(distance) / 1e9)}`;
+}
+
+/** Describes how many samplers are late, lost, or have a wrong clock, or get no answer. */
+export function samplersText(all: number, wrong: number, silent: number): string {
+  if (all === 0) return "";
+  const samplers = count(all, "sampler");
+  const none = silent === 0 ? "" : `, ${grouped(silent)} without any answer`;
+  return wrong === 0
+    ? `${samplers}, all on time${none}`
+    : `${wrong} of ${samplers} late, lost or with a wrong clock${none}`;
+}
+
+/** Returns the number of samplers that run, and no port answers them. */
+export function silentOf(rows: readonly SamplerRow[], newest: number): number {
+  return rows.filter((row) => samplerState(row, newest) === "ok" && answeredShare(row) === 0)
+    .length;
 }

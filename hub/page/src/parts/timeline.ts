@@ -24,6 +24,8 @@ const NARROW = 500;
 const EDGE = 10;
 const RIGHT = 14;
 const MARKS = { top: 4, height: 11 };
+/** Width of the triangle of a severe mark, and a gap. */
+const TRIANGLE = 10;
 const STRIPS = { top: 18, height: 13, gap: 3 };
 const AXIS = STRIPS.top + 2 * STRIPS.height + STRIPS.gap;
 /** Time that the strip shows at first and at least, in milliseconds. */
@@ -209,7 +211,14 @@ export class TimelineStrip {
     }
     this.strips(context, bounds);
     this.axis(context, bounds);
-    for (const mark of this.poll.answer?.marks ?? []) this.mark(context, mark, bounds);
+    // Triangles that overlap would be one bar, so the first of them stands for all.
+    let last = Number.NEGATIVE_INFINITY;
+    for (const mark of this.poll.answer?.marks ?? []) {
+      const x = this.x(mark.ts / 1e6, bounds);
+      if (mark.severe && Math.abs(x - last) < TRIANGLE) continue;
+      this.mark(context, mark, bounds);
+      if (mark.severe) last = x;
+    }
     this.selection(context, bounds);
   }
 

@@ -78,7 +78,7 @@ function columns(app: App): Column<AlertRow>[] {
       id: "summary",
       line: 3,
       title: "Summary",
-      width: "minmax(320px, 2.4fr)",
+      width: "minmax(240px, 2.4fr)",
       value: (row) => row.summary,
       draw: (cell, row) => {
         setText(cell, row.summary);
@@ -98,7 +98,7 @@ function columns(app: App): Column<AlertRow>[] {
       id: "mark",
       title: "Mark",
       hint: "Who has seen or silenced the alert. A click on a row marks it, if the hub has users",
-      width: "minmax(70px, 0.6fr)",
+      width: "minmax(70px, 0.2fr)",
       value: (row) => row.mark?.by ?? "",
       saved: markText,
       draw: (cell, row) => {

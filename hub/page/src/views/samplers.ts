@@ -5,14 +5,20 @@ import type { Packing, SamplerRow, SamplerRows } from "../contract/types";
 import { plainPainter } from "../draw/scale";
 import type { App } from "../model/app";
 import { Poll } from "../model/poll";
-import { answeredShare, newestSlot, samplerState, stateText } from "../model/samplers";
+import {
+  answeredShare,
+  newestSlot,
+  samplerState,
+  samplersText,
+  silentOf,
+  stateText,
+} from "../model/samplers";
 import type { Topology } from "../model/topology";
 import { count, duration, grouped, percent, scaled } from "../model/units";
 import { h, setText } from "../parts/dom";
 import { barText } from "../parts/meter";
 import { type Column, Table } from "../parts/table";
 import type { View } from "../parts/view";
-import { samplersText } from "./overview/samplers";
 
 export function makeSamplers(app: App, _topology: Topology): View {
   const number = (
@@ -191,7 +197,11 @@ export function makeSamplers(app: App, _topology: Topology): View {
       if (poll.answer !== null) table.setEmpty("No sampler has sent records.");
       table.setRows(rows);
       const wrong = rows.filter((row) => samplerState(row, newest) !== "ok").length;
-      setText(note, poll.error || (poll.answer === null ? "" : samplersText(rows.length, wrong)));
+      setText(
+        note,
+        poll.error ||
+          (poll.answer === null ? "" : samplersText(rows.length, wrong, silentOf(rows, newest))),
+      );
       const { health } = app;
       if (health !== null && health.kept.from_ns !== null && health.kept.to_ns !== null) {
         const seconds = (health.kept.to_ns - health.kept.from_ns) / 1e9;

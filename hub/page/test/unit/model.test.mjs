@@ -19,7 +19,8 @@ const {
 } = await load("src/contract/frame.ts");
 const { combineCodes, largestCell, largestFirst } = await load("src/views/heatmap/rows.ts");
 const { answersText, rootTexts, totalsOf } = await load("src/model/totals.ts");
-const { newestSlot, samplerState, stateText } = await load("src/model/samplers.ts");
+const { newestSlot, samplerState, samplersText, silentOf, stateText } =
+  await load("src/model/samplers.ts");
 const { jobRates } = await load("src/model/job.ts");
 const { jobsText, regionText } = await load("src/model/regions.ts");
 const { squareOf } = await load("src/model/matrix.ts");
@@ -431,7 +432,7 @@ test("range_of_a_heat_map_ends_with_the_values_that_are_shown", () => {
   assert.ok(few.share(100) > few.share(10) && few.share(100) < few.share(1000));
   assert.deepEqual(
     few.ticks.map(({ text }) => text.replace("\u00a0", " ")),
-    ["0", "1 /s", "10 /s", "100 /s"],
+    ["0 /s", "1 /s", "10 /s", "100 /s"],
   );
   const time = { name: "rtt_ns", unit: "ns", scale: 10_000_000 };
   const usual = new Array(995).fill(640);
@@ -526,4 +527,21 @@ test("hosts_behind_a_dead_switch_are_in_its_row", () => {
     ],
   );
   assert.equal(folded(rows).length, 5);
+});
+
+test("sampler_on_time_that_no_port_answers_is_named", () => {
+  const row = (more) => ({
+    connected: true,
+    wrong_clock: false,
+    last_slot: 9,
+    ports: 4,
+    late: 0,
+    down: 0,
+    ok: 4,
+    ...more,
+  });
+  const rows = [row({}), row({ ok: 0 }), row({ ok: 0, connected: false })];
+  assert.equal(silentOf(rows, 9), 1);
+  assert.equal(samplersText(2, 0, 1), "2 samplers, all on time, 1 without any answer");
+  assert.equal(samplersText(2, 0, 0), "2 samplers, all on time");
 });

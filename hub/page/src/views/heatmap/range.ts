@@ -107,7 +107,7 @@ function linear(metric: Metric, end: number, exceeds: boolean): Range {
   const last = `${exceeds ? "≥ " : ""}${valueText(metric, end)}`;
   return {
     share: (code) => code * factor,
-    ticks: [{ share: 0, text: "0" }, tick(0.5), { share: 1, text: last }],
+    ticks: [tick(0), tick(0.5), { share: 1, text: last }],
     key: `linear ${end}`,
   };
 }
@@ -121,7 +121,7 @@ function logarithmic(metric: Metric, least: number, most: number): Range {
   const ticks = decades.map((value) => ({ share: place(value), text: valueText(metric, value) }));
   return {
     share: (code) => (code === 0 ? 0 : place((code * metric.scale) / FULL)),
-    ticks: [{ share: 0, text: "0" }, ...ticks],
+    ticks: [{ share: 0, text: valueText(metric, 0) }, ...ticks],
     key: `logarithmic ${from} ${to}`,
   };
 }

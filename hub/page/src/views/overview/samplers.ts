@@ -3,23 +3,21 @@
 import type { SamplerRow, SamplerRows } from "../../contract/types";
 import type { App } from "../../model/app";
 import type { Poll } from "../../model/poll";
-import { answeredShare, newestSlot, samplerState, stateText } from "../../model/samplers";
-import { compareNames, count, duration, grouped, percent } from "../../model/units";
+import {
+  answeredShare,
+  newestSlot,
+  samplerState,
+  samplersText,
+  silentOf,
+  stateText,
+} from "../../model/samplers";
+import { compareNames, duration, grouped, percent } from "../../model/units";
 import { h, patch, setAttribute, setStyle, setText } from "../../parts/dom";
 import { panel } from "../panel";
 import { rowsThatFit } from "./room";
 
 const MAX = 9;
 const MAX_LOW = 6;
-
-/** Describes how many samplers are late, lost, or have a wrong clock. */
-export function samplersText(all: number, wrong: number): string {
-  if (all === 0) return "";
-  const samplers = count(all, "sampler");
-  return wrong === 0
-    ? `${samplers}, all on time`
-    : `${wrong} of ${samplers} late, lost or with a wrong clock`;
-}
 
 const NONE = "No sampler has sent records.";
 
@@ -54,7 +52,10 @@ export class Samplers {
     );
     const wrong = rows.filter((row) => samplerState(row, newest) !== "ok").length;
     const text = poll.answer === null ? poll.error || "Waiting for the hub…" : NONE;
-    setText(this.note, rows.length === 0 ? "" : samplersText(rows.length, wrong));
+    setText(
+      this.note,
+      rows.length === 0 ? "" : samplersText(rows.length, wrong, silentOf(rows, newest)),
+    );
     setText(this.empty, rows.length === 0 ? text : "");
     this.head.hidden = rows.length === 0;
     patch(
