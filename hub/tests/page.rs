@@ -79,6 +79,11 @@ mod with_browser {
     }
 
     #[test]
+    fn page_saves_its_tables_and_pictures() {
+        run("test/browser/save.test.mjs", healthy);
+    }
+
+    #[test]
     fn page_answers_the_questions_of_an_operator_about_known_faults() {
         run("test/browser/faults.test.mjs", faulty);
     }

@@ -539,6 +539,49 @@ fn hosts_and_jobs_select_links() {
     );
 }
 
+/// The page of the hub writes these commands: hub/page/test/unit/archive.test.mjs.
+const COMMANDS_OF_THE_PAGE: &str = include_str!("../../../hub/page/test/unit/archive-commands.txt");
+
+#[test]
+fn commands_of_the_page_of_the_hub_run_on_an_archive() {
+    let folder = recorded();
+    let path = folder.path();
+    let (code, _, stderr) = run(path, &["pack", "-o", "archive"]);
+    assert_eq!(code, 0, "{stderr}");
+    let jobs = format!(
+        "job,user,nodes,start,end,state\n7,u,n1[1-2],{START},{},completed\n",
+        START + SECONDS
+    );
+    fs::write(path.join("jobs.csv"), jobs).unwrap();
+    let mut ran = 0;
+    for line in COMMANDS_OF_THE_PAGE.lines() {
+        let line = line
+            .replace("FOLDER", "archive")
+            .replace("JOBS", "jobs.csv")
+            .replace("HOSTS", "n2*");
+        let args: Vec<&str> = line.split(' ').skip(1).collect();
+        let done = super::run(path, &args);
+        // The recording has neither register pages nor sweeps: the command says so.
+        let lacks = match args[0] {
+            "health" => "no `phy` record",
+            "sweeps" => "no `sweep` record",
+            _ => "",
+        };
+        if !lacks.is_empty() {
+            assert!(done.stderr.contains(lacks), "{line}: {}", done.stderr);
+            continue;
+        }
+        assert_eq!(done.code, 0, "{line}: {}", done.stderr);
+        let result = args.iter().position(|arg| *arg == "-o").map_or_else(
+            || done.stdout.into_bytes(),
+            |at| fs::read(path.join(args[at + 1])).unwrap(),
+        );
+        assert!(!result.is_empty(), "{line}");
+        ran += 1;
+    }
+    assert!(ran > 15);
+}
+
 #[test]
 fn hosts_select_faults() {
     let folder = recorded();

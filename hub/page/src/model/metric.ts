@@ -2,6 +2,7 @@
 
 import { codeIn, hasValue, knownShare, shareOf, stateOf } from "../contract/frame";
 import type { Metric } from "../contract/types";
+import { type Cell, head } from "./csv";
 import { duration, percent, scaled } from "./units";
 
 const AGGREGATES: Record<string, string> = { mean: "mean", p95: "95th percentile" };
@@ -18,6 +19,26 @@ export function cellText(metric: Metric, cell: number, ports: number, aggregate:
   return aggregate === "max"
     ? `at least ${value}, ${percent(known)} of the ports known`
     : `${AGGREGATES[aggregate]} ${value} of the known ports (${percent(known)})`;
+}
+
+/** Returns the base unit of a metric, and the factor to it. */
+export function baseUnit({ unit }: Metric): { unit: string; factor: number } {
+  const prefix = { "Gb/s": 1e9, ns: 1e-9 }[unit];
+  return prefix === undefined ? { unit, factor: 1 } : { unit: unit.slice(1), factor: prefix };
+}
+
+/** Returns the two heads of a metric in a saved picture: of its values and of their states. */
+export function valueHeads(metric: Metric, title: string): string[] {
+  return [head(title, baseUnit(metric).unit), head(title, "state")];
+}
+
+/** Returns a value in the base unit, and the state of a cell without an exact value. */
+export function valueCells(metric: Metric, cell: number): Cell[] {
+  const code = codeIn(cell);
+  const share = shareOf(code);
+  if (share === null) return [null, stateOf(code)];
+  const value = share * metric.scale * baseUnit(metric).factor;
+  return [value, knownShare(cell) < 1 ? "at least" : null];
 }
 
 /** Returns a value with its unit. */

@@ -6,12 +6,14 @@ import { BAND, drawBand } from "../draw/band";
 import { hatch } from "../draw/canvas";
 import { LINES } from "../draw/lines";
 import { font, theme, zoom } from "../draw/theme";
+import { courseRows } from "../model/csv";
 import type { Span } from "../model/group";
 import { markText } from "../model/marks";
 import { significantRatio } from "../model/ratio";
 import { changeText, points } from "../model/shift";
 import { clock, dayTime, percent, scaled } from "../model/units";
 import { h, patch, setStyle, setText } from "./dom";
+import { saveButtons } from "./save";
 
 export interface Curve {
   label: string;
@@ -61,6 +63,8 @@ export class Chart {
   /** Intervals in which a curve of a sum has no value. */
   private partial: Span[] = [];
   private marks: readonly MarkRow[] = [];
+  /** What is shown, for the file that a user saves. */
+  private shown = { curves: [] as Curve[], from: 0, to: 0, unit: "" };
   private readonly observer: ResizeObserver;
   private readonly options: Options;
 
@@ -69,7 +73,25 @@ export class Chart {
     this.element = h(
       "figure",
       { class: "chart", role: "group", "aria-label": options.title },
-      h("figcaption", {}, options.title, this.note),
+      h(
+        "figcaption",
+        {},
+        options.title,
+        this.note,
+        saveButtons({
+          title: options.title,
+          rows: () => courseRows(this.shown.curves, this.shown.unit),
+          layers: () => (this.plot === null ? [] : [this.plot.ctx.canvas]),
+          lines: () =>
+            this.shown.curves.map(({ label, dashed = false, earlier }, index) => ({
+              color: lineColor(earlier?.of ?? index),
+              text: label,
+              dashed,
+            })),
+          unit: () => this.shown.unit,
+          span: () => this.shown,
+        }),
+      ),
       this.body,
     );
     this.body.append(this.flags);
@@ -93,6 +115,7 @@ export class Chart {
     const width = this.body.clientWidth;
     if (width === 0) return;
     this.marks = marks;
+    this.shown = { curves, from, to, unit };
     const shape = JSON.stringify([
       unit,
       marks.length > 0,
@@ -255,7 +278,7 @@ export class Chart {
                 : `${clock(1000 * value)} and ${dayTime(1000 * value - shift)}`,
         },
         ...curves.map(({ label, dashed, earlier }, index) => {
-          const color = LINES[(earlier?.of ?? index) % LINES.length][colors.name];
+          const color = lineColor(earlier?.of ?? index);
           return {
             label,
             stroke: color,
@@ -277,6 +300,10 @@ export class Chart {
       ],
     };
   }
+}
+
+function lineColor(index: number): string {
+  return LINES[index % LINES.length][theme().name];
 }
 
 /** Returns a range around values: whole decades on a logarithmic axis, else a unit more. */

@@ -126,7 +126,7 @@ export const UTILIZATION_LEGEND: LegendScale = ["Utilization", utilizationScale,
 export const BLOCKED_LEGEND: LegendScale = ["Blocked share", blockedScale, PERCENT];
 
 /** A mark of a legend: the class of its swatch, and its text. */
-type LegendMark = readonly [string, string];
+export type LegendMark = readonly [string, string];
 
 export const STATES: LegendMark[] = [
   ["no-answer", "no answer"],
@@ -134,12 +134,28 @@ export const STATES: LegendMark[] = [
   ["no-data", "no data"],
 ];
 
+interface Legend {
+  scales: readonly LegendScale[];
+  marks: readonly LegendMark[];
+}
+
+/** What each legend shows, for pictures that are saved. */
+const legends = new WeakMap<Element, Legend>();
+
+/** Returns what the legends in an element show; null without any. */
+export function legendIn(element: Element): Legend | null {
+  const found = [...element.querySelectorAll(".legend")].flatMap((each) => legends.get(each) ?? []);
+  return found.length === 0
+    ? null
+    : { scales: found.flatMap(({ scales }) => scales), marks: found.flatMap(({ marks }) => marks) };
+}
+
 /** The legend of scales, with the marks of states without a value. */
 export function legend(
   scales: readonly LegendScale[],
   marks: readonly LegendMark[] = STATES,
 ): HTMLElement {
-  return h(
+  const element = h(
     "div",
     { class: "legend" },
     ...scales.map(([name, scale, ticks]) => {
@@ -161,4 +177,6 @@ export function legend(
       h("span", { class: "legend-state" }, h("i", { class: `swatch ${name}` }), text),
     ),
   );
+  legends.set(element, { scales, marks });
+  return element;
 }

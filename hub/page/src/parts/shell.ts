@@ -14,10 +14,12 @@ import { PACES } from "../model/pace";
 import { UTILIZATION, unknownView, VIEWS, type ViewName } from "../model/state";
 import { answersText, totalsOf } from "../model/totals";
 import { clock, count, dateTime, duration, zone } from "../model/units";
+import { ArchiveDialog } from "./archive";
 import { Bell } from "./bell";
 import { choice } from "./choice";
 import { h, setAttribute, setText } from "./dom";
 import { icon } from "./icons";
+import { savesFrom } from "./save";
 import { Search } from "./search";
 import { TimelineStrip } from "./timeline";
 import { hideTip } from "./tooltip";
@@ -73,6 +75,7 @@ export class Shell {
   private readonly time = h("time", { class: "clock" });
   private readonly who = h("span", { class: "clock", title: "User and role", hidden: true });
   private readonly mark = h("a", { class: "mark" });
+  private readonly archive: ArchiveDialog;
   private readonly bell: Bell;
   private readonly status = h("button", { class: "live", type: "button" });
   private readonly banner = h("div", { class: "banner", role: "alert", hidden: true });
@@ -111,7 +114,9 @@ export class Shell {
   private counted: { column?: Column; text: string } = { text: "" };
 
   constructor(private readonly app: App) {
+    savesFrom(app);
     this.search = new Search(app);
+    this.archive = new ArchiveDialog(app);
     this.bell = new Bell(app);
     this.timeline = new TimelineStrip(app);
     this.ranges = choice(
@@ -133,6 +138,7 @@ export class Shell {
       h("div", { class: "content" }, this.banner, this.main),
       this.bottom(),
       this.help,
+      this.archive.element,
     );
     document.addEventListener("keydown", (event) => this.key(event));
     document.addEventListener("visibilitychange", () => app.notify("state"));
@@ -146,6 +152,7 @@ export class Shell {
   /** Shows a view. */
   show(view: View): void {
     hideTip();
+    view.element.querySelector(".toolbar h1")?.after(this.archive.button);
     this.main.replaceChildren(view.element);
     this.main.scrollTop = 0;
   }
@@ -213,7 +220,7 @@ export class Shell {
         this.play,
         button("One slot forward (right arrow)", "forward", () => this.app.step(1)),
         this.ranges.element,
-        this.pace,
+        h("span", { class: "pace-and-save" }, this.pace, this.timeline.save),
       ),
       this.timeline.element,
     );
@@ -391,7 +398,7 @@ export class Shell {
 
   private key(event: KeyboardEvent): void {
     if (event.ctrlKey || event.altKey || event.metaKey) return;
-    if (this.help.open) return;
+    if (this.help.open || this.archive.element.open) return;
     const target = event.target as HTMLElement;
     if (["INPUT", "SELECT", "TEXTAREA"].includes(target.tagName)) return;
     const digit = Number(event.key);

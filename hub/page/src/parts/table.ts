@@ -1,8 +1,10 @@
 //! A sortable table that stays fast with 40,000 rows, because only visible rows have elements.
 
 import { phone, zoom } from "../draw/theme";
+import { type Cell, head, timeCells, timeHeads } from "../model/csv";
 import { compareNames } from "../model/units";
 import { h, setAttribute, setStyle, setText } from "./dom";
+import { saveButtons } from "./save";
 import { type Drawing, type Place, TablePicture } from "./tablepicture";
 
 export interface Column<Row> {
@@ -23,6 +25,14 @@ export interface Column<Row> {
   picture?: (row: Row) => Drawing;
   /** Whether the cells change only with their row and with the URL of the page. */
   isFixed?: boolean;
+  /** What a saved table has instead of `value`; a column with null is left out. */
+  saved?: ((row: Row) => number | string | null) | null;
+  /** Title in a saved table, if the shown one has another unit. */
+  savedTitle?: string;
+  /** Unit of a number in a saved table; `time` is nanoseconds since 1970, of which 0 is unknown. */
+  unit?: string;
+  /** Why a number is missing, or of what it is a part. A saved table has a column for it. */
+  state?: (row: Row) => string;
   /** Line of a row on a phone. A table with such columns shows only these on a phone. */
   line?: 1 | 2 | 3;
   /** Whether the cell has the height of two lines on a phone, and no other cell beside it. */
@@ -122,6 +132,8 @@ const LATER = 60;
 
 export class Table<Row> {
   readonly element: HTMLElement;
+  /** What the hub left out of the rows, such as `newest 2000`. It is in the names of files. */
+  cut = "";
   private rows: Row[] = [];
   private readonly body: HTMLElement;
   private readonly inner: HTMLElement;
@@ -161,7 +173,10 @@ export class Table<Row> {
     const sentences = options.columns.filter((column) => column.isSentence).length;
     const least = isPhone
       ? 0
-      : options.columns.reduce((sum, { width }) => sum + leastWidth(scaledTrack(width)) + GAP, GAP);
+      : options.columns.reduce(
+          (sum, { width }) => sum + leastWidth(scaledTrack(width)) + GAP,
+          2 * GAP,
+        );
     const wraps = sentences > 0 && least > SPARE * window.innerWidth;
     const height = isPhone
       ? LINE * (lines.length + sentences)
@@ -200,10 +215,19 @@ export class Table<Row> {
     this.body.addEventListener("keydown", (event) => this.key(event));
     this.element = h(
       "div",
-      { class: "table", role: "grid", "aria-label": options.label },
-      h("div", { role: "rowgroup", class: "table-top" }, head),
-      this.body,
-      this.note,
+      { class: "table" },
+      saveButtons({
+        title: options.label,
+        rows: () => this.saved(),
+        cut: () => this.cut,
+      }),
+      h(
+        "div",
+        { class: "table-grid", role: "grid", "aria-label": options.label },
+        h("div", { role: "rowgroup", class: "table-top" }, head),
+        this.body,
+        this.note,
+      ),
     );
     this.element.classList.toggle("in-lines", isPhone);
     this.element.classList.toggle("wraps", wraps);
@@ -229,7 +253,7 @@ export class Table<Row> {
   /** Shows other rows, with the same columns and order. */
   setRows(rows: Row[]): void {
     this.rows = this.ordered(rows);
-    this.element.setAttribute("aria-rowcount", String(rows.length + 1));
+    this.body.parentElement!.setAttribute("aria-rowcount", String(rows.length + 1));
     this.inner.style.height = `${rows.length * this.height}px`;
     setText(this.note, rows.length === 0 ? this.options.empty : "");
     this.note.hidden = rows.length > 0;
@@ -256,6 +280,23 @@ export class Table<Row> {
   private later(work: () => void): void {
     window.clearTimeout(this.timer);
     this.timer = window.setTimeout(work, LATER);
+  }
+
+  /** Returns all rows in their order, and all columns with values. */
+  private *saved(): Iterable<Cell[]> {
+    const columns = this.columns.filter((column) => column.saved !== null && hasText(column));
+    yield columns.flatMap(({ title, savedTitle = title, unit, state }) => [
+      ...(unit === "time" ? timeHeads(title) : [head(savedTitle, unit)]),
+      ...(state === undefined ? [] : [head(title, "note")]),
+    ]);
+    for (const row of this.rows)
+      yield columns.flatMap(({ value, saved, unit, state }) => {
+        const found = (saved ?? value)(row);
+        return [
+          ...(unit === "time" ? timeCells(Number(found) || null) : [found]),
+          ...(state === undefined ? [] : [state(row)]),
+        ];
+      });
   }
 
   /** Sets the text of an empty table. */

@@ -9,12 +9,14 @@ import { blockedScale, pixelOf, utilizationScale } from "../draw/scale";
 import { font, theme } from "../draw/theme";
 import { timeTicks } from "../draw/ticks";
 import type { App, Change } from "../model/app";
+import { type Cell, courseRows } from "../model/csv";
 import { endsOf, JOBS, markText } from "../model/marks";
 import { Poll } from "../model/poll";
 import { BLOCKED, UTILIZATION } from "../model/state";
 import { clock, dateTime, duration, percent } from "../model/units";
 import { h } from "./dom";
 import { apart, listenForPinch } from "./pinch";
+import { saveButtons } from "./save";
 import { hideTip, showTip, type TipLine } from "./tooltip";
 
 /** Width of the names at the left, if the strip is wide enough for them. */
@@ -45,6 +47,8 @@ type StripMark = Pick<TimelineMark, "ts" | "text" | "severe"> & { row?: MarkRow 
 
 export class TimelineStrip {
   readonly element: HTMLElement;
+  /** The buttons are not within the element, because a slider has no other controls in it. */
+  readonly save: HTMLElement;
   private readonly surface: Surface;
   private readonly poll: Poll<Timeline>;
   /** What users, applications and jobs did. */
@@ -69,6 +73,13 @@ export class TimelineStrip {
     );
     this.surface.canvas.removeAttribute("role");
     this.surface.canvas.setAttribute("aria-hidden", "true");
+    this.save = saveButtons({
+      title: "Timeline",
+      rows: () => this.saved(),
+      layers: () => [this.surface.canvas],
+      unit: () => "share",
+      span: () => this.bounds(),
+    });
     this.poll = new Poll<Timeline>(
       app,
       "timeline",
@@ -115,6 +126,33 @@ export class TimelineStrip {
     if (this.extra.at(-1)?.t === t) this.extra.pop();
     const most = (metric: string) => maximum(this.app.history(metric)?.get(slot)?.values);
     this.extra.push({ t, utilization: most(UTILIZATION), blocked: most(BLOCKED) });
+  }
+
+  private saved(): Cell[][] {
+    const { answer } = this.poll;
+    const step = (answer?.step_ns ?? 0) / 1e6;
+    const kept = (answer?.t ?? []).map((t, at) => ({
+      t: t / 1e6 + step - this.app.interval,
+      utilization: answer?.utilization_max[at] ?? null,
+      blocked: answer?.blocked_max[at] ?? null,
+    }));
+    const last = kept.at(-1)?.t ?? 0;
+    const all = [...kept, ...this.extra.filter(({ t }) => t > last)];
+    const t = all.map((each) => each.t);
+    const course = (label: string, v: (number | null)[]) => ({ label, t, v });
+    return courseRows(
+      [
+        course(
+          "Largest utilization",
+          all.map(({ utilization }) => utilization),
+        ),
+        course(
+          "Largest blocked share",
+          all.map(({ blocked }) => blocked),
+        ),
+      ],
+      "share",
+    );
   }
 
   private describe(): void {

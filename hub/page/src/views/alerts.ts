@@ -9,13 +9,17 @@ import { h, setText } from "../parts/dom";
 import { type Column, linkCell, Table } from "../parts/table";
 import type { View } from "../parts/view";
 import { AlertForm, markText } from "./alertform";
-import { drawSubject } from "./subject";
+import { drawSubject, subjectText } from "./subject";
 
 const STATES: readonly AlertRow["state"][] = ["firing", "pending", "resolved"];
 
 /** Sorts firing alerts first, and the worst ones first among them. */
 function rank(row: AlertRow): number {
   return STATES.indexOf(row.state) * SEVERITIES.length + SEVERITIES.indexOf(row.severity);
+}
+
+function otherwise({ sampler }: AlertRow): string {
+  return sampler === null ? "fabric" : `sampler ${sampler}`;
 }
 
 function columns(app: App): Column<AlertRow>[] {
@@ -27,6 +31,7 @@ function columns(app: App): Column<AlertRow>[] {
       hint: "A pending alert fires when its condition has been true for long enough",
       width: "72px",
       value: rank,
+      saved: (row) => row.state,
       draw: (cell, row) => {
         setText(cell, row.state);
         cell.classList.toggle("alert-text", row.state === "firing" && !row.mark?.silent);
@@ -37,6 +42,7 @@ function columns(app: App): Column<AlertRow>[] {
       title: "Severity",
       width: "72px",
       value: (row) => SEVERITIES.indexOf(row.severity),
+      saved: (row) => row.severity,
       text: (row) => row.severity,
     },
     {
@@ -61,11 +67,11 @@ function columns(app: App): Column<AlertRow>[] {
       title: "Subject",
       width: "minmax(140px, 1fr)",
       value: (row) => row.node ?? row.sampler ?? "",
+      saved: (row) => row.region ?? subjectText(row, otherwise(row)),
       draw: (cell, row) => {
-        const otherwise = row.sampler === null ? "fabric" : `sampler ${row.sampler}`;
         const at = row.resolved_ns === null ? null : row.since_ns / 1e6;
         const region = row.region === null ? null : { name: row.region, at };
-        drawSubject(app, cell, row, otherwise, region);
+        drawSubject(app, cell, row, otherwise(row), region);
       },
     },
     {
@@ -86,6 +92,7 @@ function columns(app: App): Column<AlertRow>[] {
       title: "Since",
       width: "126px",
       value: (row) => row.since_ns,
+      unit: "time",
       text: (row) => dayTime(row.since_ns / 1e6),
     },
     {
@@ -94,6 +101,7 @@ function columns(app: App): Column<AlertRow>[] {
       hint: "Who has seen or silenced the alert. A click on a row marks it, if the hub has users",
       width: "minmax(70px, 0.6fr)",
       value: (row) => row.mark?.by ?? "",
+      saved: markText,
       draw: (cell, row) => {
         const text = markText(row);
         setText(cell, text);
@@ -135,6 +143,7 @@ export function makeAlerts(app: App, _topology: Topology): View {
       const { answer, error } = app.alerts;
       if (answer === null) return setText(note, error);
       table.setEmpty("No condition is true, and none was in the last 15 minutes.");
+      table.cut = answer.left_out === 0 ? "" : `without ${answer.left_out}`;
       table.setRows(answer.rows);
       const left = answer.left_out === 0 ? "" : `, ${answer.left_out} more not listed`;
       const failed = answer.error === null ? "" : `. They do not change: ${answer.error}`;

@@ -24,6 +24,9 @@ export function meterColumn<Row>(
     end: true,
     width: "minmax(96px, 1fr)",
     value: (row) => rank(code(row)),
+    saved: (row) => shareOf(code(row)),
+    unit: "share",
+    state: (row) => (shareOf(code(row)) === null ? stateOf(code(row)) : ""),
     picture: (row) => ({
       codes: code(row),
       scale: isBlocked ? blockedScale : utilizationScale,
@@ -55,6 +58,7 @@ export function shareColumn<Row>(
     end: true,
     width: "minmax(104px, 0.9fr)",
     value,
+    unit: "share",
     picture: (row) => ({
       codes: codeOf(value(row)),
       scale: isBlocked ? blockedScale : utilizationScale,
@@ -77,6 +81,7 @@ export function octetsColumn<Row>(
     end: true,
     width: "76px",
     value: octets,
+    unit: "B",
     text: (row) => scaled(octets(row), "B"),
   };
 }
@@ -105,6 +110,7 @@ export function blockedColumn<Row extends { blocked_seconds: number | null }>():
     end: true,
     width: "84px",
     value: (row) => row.blocked_seconds,
+    unit: "s",
     text: (row) => duration(row.blocked_seconds),
   };
 }
@@ -116,17 +122,19 @@ export function rateColumn<Row>(
   hint: string,
   gbps: (row: Row) => number | null,
 ): Column<Row> {
+  const bits = (row: Row) => {
+    const rate = gbps(row);
+    return rate === null ? null : rate * 1e9;
+  };
   return {
     id,
     title,
     hint,
     end: true,
     width: "84px",
-    value: gbps,
-    text: (row) => {
-      const rate = gbps(row);
-      return scaled(rate === null ? null : rate * 1e9, "b/s");
-    },
+    value: bits,
+    unit: "b/s",
+    text: (row) => scaled(bits(row), "b/s"),
   };
 }
 
@@ -173,6 +181,7 @@ export function portColumn<Row>(
     title,
     width: "minmax(84px, 1fr)",
     value: text,
+    saved: (row) => (port(row) === null ? null : text(row)),
     draw: (cell, row) => {
       const name = port(row);
       if (name === null) cell.replaceChildren("–");

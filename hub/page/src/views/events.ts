@@ -14,7 +14,7 @@ import { type Column, Table } from "../parts/table";
 import type { View } from "../parts/view";
 import { Managers } from "./managers";
 import { MarkList } from "./marks";
-import { drawSubject } from "./subject";
+import { drawSubject, subjectText } from "./subject";
 
 /** The event kinds of the hub that the view offers, and marks. */
 const KINDS: readonly (readonly [string, string])[] = [
@@ -40,6 +40,10 @@ function foundText(rows: number, all: number): string {
   return all < MAX ? text : `${text} of the newest ${grouped(MAX)}; select a time for older ones`;
 }
 
+function eventText({ event, count: times }: FoldedEvent): string {
+  return `${event.replaceAll("_", " ")}${times > 1 ? ` × ${grouped(times)}` : ""}`;
+}
+
 /** Returns the columns of a table of events. */
 export function eventColumns(app: App): Column<FoldedEvent>[] {
   return [
@@ -49,6 +53,7 @@ export function eventColumns(app: App): Column<FoldedEvent>[] {
       title: "Time",
       width: "160px",
       value: (row) => row.ts,
+      unit: "time",
       text: (row) => dayTime(row.ts / 1e6),
     },
     {
@@ -57,9 +62,9 @@ export function eventColumns(app: App): Column<FoldedEvent>[] {
       title: "Event",
       width: "164px",
       value: (row) => row.event,
+      saved: eventText,
       draw: (cell, row) => {
-        const times = row.count > 1 ? ` × ${grouped(row.count)}` : "";
-        setText(cell, `${row.event.replaceAll("_", " ")}${times}`);
+        setText(cell, eventText(row));
         cell.classList.toggle("alert-text", row.severe === true);
       },
     },
@@ -69,6 +74,7 @@ export function eventColumns(app: App): Column<FoldedEvent>[] {
       title: "Subject",
       width: "minmax(120px, 1fr)",
       value: (row) => row.node ?? row.sampler,
+      saved: (row) => subjectText(row, `sampler ${row.sampler}`),
       draw: (cell, row) => {
         const isRegion = row.event.startsWith("congestion_");
         const shown = row.ts / 1e6 + (row.event === "congestion_began" ? AFTER : 0);
@@ -162,6 +168,7 @@ export function makeEvents(app: App, topology: Topology): View {
     for (const [index, [name, title]] of KINDS.entries())
       if (name !== "marks")
         setText(kinds.element.children[index], `${title} ${grouped(counts.get(name) ?? 0)}`);
+    table.cut = rows.length < MAX ? "" : `newest ${MAX}`;
     table.setRows(selected);
     if (kind() !== "marks")
       setText(note, poll.error !== "" ? poll.error : foundText(selected.length, rows.length));

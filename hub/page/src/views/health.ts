@@ -52,6 +52,7 @@ export function makeHealth(app: App, _topology: Topology): View {
       hint: "Worst first: replace, clean, watch, good",
       width: "62px",
       value: (row) => row.rank,
+      saved: (row) => row.verdict,
       draw: (cell, row) => {
         setText(cell, row.verdict);
         cell.classList.toggle("alert-text", isFault(row));
@@ -77,6 +78,7 @@ export function makeHealth(app: App, _topology: Topology): View {
       title: "Since",
       width: "84px",
       value: ({ since_ns }) => since_ns,
+      unit: "time",
       text: ({ since_ns }) => (since_ns === 0 ? "–" : dayTime(since_ns / 1e6)),
     },
     {
@@ -143,6 +145,7 @@ export function makeHealth(app: App, _topology: Topology): View {
           ? "No bit errors were read. Samplers read them with the table [physical] of their configuration."
           : "No link matches.",
       );
+      table.cut = answer.known > answer.rows.length ? `worst ${answer.rows.length}` : "";
       table.setRows(answer.rows.filter((row) => wanted === "" || matches(row, wanted)));
       const now = app.isLive ? "" : "; the newest, not of the selected time";
       setText(note, error || `${summary(answer)}${now}`);

@@ -371,6 +371,7 @@ function treeColumns(app: App): Column<JobTree>[] {
       end: true,
       width: "76px",
       value: (row) => row.job_ports,
+      state: (row) => `of ${row.host_ports}`,
       text: (row) => `${grouped(row.job_ports)} of ${grouped(row.host_ports)}`,
     },
     {
@@ -380,9 +381,18 @@ function treeColumns(app: App): Column<JobTree>[] {
       end: true,
       width: "84px",
       value: (row) => row.job_blocked_seconds,
+      unit: "s",
       text: (row) => duration(row.job_blocked_seconds),
     },
   ];
+}
+
+function namesOf({ name, user }: JobNeighbour): string {
+  return [name, user].filter((part) => part !== null).join(", ");
+}
+
+function phaseText({ name, times }: JobPhase): string {
+  return times === 1 ? name : `${name} × ${grouped(times)}`;
 }
 
 function neighbourColumns(app: App): Column<JobNeighbour>[] {
@@ -400,7 +410,8 @@ function neighbourColumns(app: App): Column<JobNeighbour>[] {
       title: "Name",
       width: "minmax(80px, 1fr)",
       value: ({ name }) => name,
-      text: ({ name, user }) => [name, user].filter((part) => part !== null).join(", ") || "–",
+      saved: namesOf,
+      text: (row) => namesOf(row) || "–",
     },
     {
       id: "nodes",
@@ -409,6 +420,7 @@ function neighbourColumns(app: App): Column<JobNeighbour>[] {
       end: true,
       width: "76px",
       value: ({ nodes }) => nodes,
+      state: ({ node_count }) => `of ${node_count}`,
       text: ({ nodes, node_count }) => `${grouped(nodes)} of ${grouped(node_count)}`,
     },
     {
@@ -459,6 +471,9 @@ function linkColumns(app: App): Column<JobLink>[] {
       end: true,
       width: "82px",
       value: (row) => row.job_up_gbps + row.job_down_gbps,
+      saved: (row) => 1e9 * (row.job_up_gbps + row.job_down_gbps),
+      savedTitle: "Job, up and down",
+      unit: "b/s",
       text: (row) => `${significant(row.job_up_gbps)}, ${significant(row.job_down_gbps)}`,
     },
   ];
@@ -471,7 +486,8 @@ function phaseColumns(): Column<JobPhase>[] {
       title: "Phase",
       width: "minmax(64px, 1fr)",
       value: ({ name }) => name,
-      text: ({ name, times }) => (times === 1 ? name : `${name} × ${grouped(times)}`),
+      saved: phaseText,
+      text: phaseText,
     },
     {
       id: "seconds",
@@ -480,6 +496,7 @@ function phaseColumns(): Column<JobPhase>[] {
       end: true,
       width: "58px",
       value: ({ covered_seconds }) => covered_seconds,
+      unit: "s",
       text: ({ covered_seconds }) => duration(covered_seconds),
     },
   ];

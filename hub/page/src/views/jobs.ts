@@ -78,6 +78,7 @@ export function makeJobs(app: App, _topology: Topology): View {
       shown = poll.answer;
       const { rows, reason } = poll.answer;
       if (reason !== undefined) table.setEmpty(`There are no jobs: ${reason}.`);
+      table.cut = rows.length < poll.answer.known ? `newest ${rows.length}` : "";
       table.setRows(rows);
       setText(note, sourceText(poll.answer));
     },
@@ -105,6 +106,7 @@ function columns(app: App): Column<JobRow>[] {
       title: "Job",
       width: "minmax(56px, 0.6fr)",
       value: ({ job }) => Number(job) || job,
+      saved: ({ job }) => job,
       draw: (cell, { job }) =>
         linkCell(cell, job, app.href({ view: "job", item: job, options: {} })),
     },
@@ -152,6 +154,7 @@ function columns(app: App): Column<JobRow>[] {
       title: "Start",
       width: "126px",
       value: (row) => row.start_ns,
+      unit: "time",
       text: (row) => dayTime(row.start_ns / 1e6),
     },
     {
@@ -161,6 +164,8 @@ function columns(app: App): Column<JobRow>[] {
       end: true,
       width: "98px",
       value: (row) => jobSeconds(row, Date.now()),
+      unit: "s",
+      state: (row) => (row.end_is_lower_bound ? "at least" : ""),
       text: (row) =>
         `${row.end_is_lower_bound ? "≥ " : ""}${duration(Math.round(jobSeconds(row, Date.now())))}`,
     },
@@ -182,6 +187,9 @@ function columns(app: App): Column<JobRow>[] {
       end: true,
       width: "84px",
       value: (row) => row.blocked_ns_per_byte,
+      saved: (row) => (row.blocked_ns_per_byte === null ? null : row.blocked_ns_per_byte / 1e9),
+      savedTitle: "Blocked per byte",
+      unit: "s/B",
       text: (row) =>
         row.blocked_ns_per_byte === null ? "–" : duration(row.blocked_ns_per_byte / 1e9),
     },

@@ -82,6 +82,8 @@ export class LinkChange {
       end: true,
       width: "112px",
       value: change,
+      savedTitle: `${title}, change`,
+      unit: "share",
       text: (link) => {
         const difference = change(link);
         return difference === null ? "–" : signed(difference, points);
@@ -89,7 +91,10 @@ export class LinkChange {
     };
     const columns = [
       meterColumn(`${id}-now`, title, hint, now, isBlocked),
-      meterColumn(`${id}-before`, "Before", `${hint}, ${earlier}`, before, isBlocked),
+      {
+        ...meterColumn(`${id}-before`, "Before", `${hint}, ${earlier}`, before, isBlocked),
+        savedTitle: `${title}, ${earlier}`,
+      },
       column,
     ];
     return columns.map((each) => ({ ...each, line }));

@@ -66,6 +66,10 @@ function nameOf({ node, guid, lid }: ManagerRow): string {
   return node ?? guid ?? `LID ${lid}`;
 }
 
+function stateText({ is_present, state }: ManagerRow): string {
+  return is_present ? (state ?? "unknown") : "does not answer";
+}
+
 /** Describes the master and its standbys in one sentence. */
 function sentence({ rows, master_changes }: ManagerRows): string {
   const [master] = rows;
@@ -100,8 +104,9 @@ function columns(app: App): Column<ManagerRow>[] {
       title: "State",
       width: "130px",
       value: (row) => `${Number(!row.is_master)}${row.state}`,
+      saved: stateText,
       draw: (cell, row) => {
-        setText(cell, row.is_present ? (row.state ?? "unknown") : "does not answer");
+        setText(cell, stateText(row));
         cell.classList.toggle("alert-text", !row.is_present);
       },
     },
@@ -120,6 +125,7 @@ function columns(app: App): Column<ManagerRow>[] {
       title: "Since",
       width: "166px",
       value: ({ since_ns }) => since_ns,
+      unit: "time",
       text: ({ since_ns }) => dateTime(since_ns / 1e6),
     },
     {

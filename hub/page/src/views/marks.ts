@@ -17,6 +17,7 @@ const COLUMNS: Column<MarkRow>[] = [
     title: "Start",
     width: "160px",
     value: ({ start_ns }) => start_ns,
+    unit: "time",
     text: startText,
   },
   {
@@ -24,6 +25,8 @@ const COLUMNS: Column<MarkRow>[] = [
     title: "Length",
     width: "110px",
     value: ({ start_ns, end_ns }) => (end_ns === null ? null : end_ns - start_ns),
+    saved: ({ start_ns, end_ns }) => (end_ns === null ? null : (end_ns - start_ns) / 1e9),
+    unit: "s",
     text: lengthText,
   },
   {

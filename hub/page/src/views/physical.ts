@@ -42,6 +42,7 @@ const RATIO_COLUMNS: Column<ErrorRatio>[] = [
     hint: "Before error correction (FEC), after it, and after retransmission (PLR) too",
     width: "minmax(78px, 0.6fr)",
     value: ({ ratio }) => Object.keys(RATIO_NAMES).indexOf(ratio),
+    saved: ({ ratio }) => RATIO_NAMES[ratio],
     text: ({ ratio }) => RATIO_NAMES[ratio],
   },
   {
@@ -59,6 +60,7 @@ const RATIO_COLUMNS: Column<ErrorRatio>[] = [
     title: "95 % interval",
     width: "minmax(144px, 1.2fr)",
     value: ({ measured }) => measured?.lower ?? null,
+    saved: ({ measured }) => (measured === null ? null : `${measured.lower} to ${measured.upper}`),
     text: ({ measured }) =>
       measured === null
         ? "–"
@@ -92,6 +94,7 @@ function laneColumn(
   hint: string,
   text: (value: number) => string,
   line: 1 | 2,
+  unit = "",
 ): Column<Lane> {
   return {
     id,
@@ -101,6 +104,9 @@ function laneColumn(
     end: true,
     width: id === "errors" ? "minmax(100px, 1.2fr)" : "minmax(72px, 1fr)",
     value: (lane) => lane[id],
+    // The hub has millionths of these units.
+    saved: unit === "" ? undefined : (lane) => (lane[id] === null ? null : lane[id] / 1e6),
+    unit,
     text: (lane) => {
       const value = lane[id];
       return value === null ? "–" : text(value);
@@ -119,14 +125,15 @@ const LANE_COLUMNS: Column<Lane>[] = [
   },
   laneColumn("errors", "Wrong bits", "Since the counters were cleared", grouped, 1),
   laneColumn("ratio", "Ratio", "Of the device, with one digit", ratioText, 1),
-  laneColumn("received", "Received", "Received light power", power, 2),
-  laneColumn("sent", "Sent", "Sent light power", power, 2),
+  laneColumn("received", "Received", "Received light power", power, 2, "W"),
+  laneColumn("sent", "Sent", "Sent light power", power, 2, "W"),
   laneColumn(
     "bias",
     "Bias",
     "Bias current of the laser",
     (value) => `${significant(value / 1000)} mA`,
     2,
+    "A",
   ),
 ];
 

@@ -13,7 +13,6 @@ import type {
 import { blockedScale, utilizationScale } from "../draw/scale";
 import { zoom } from "../draw/theme";
 import type { App, Change } from "../model/app";
-import { download, seriesCsv } from "../model/csv";
 import { type FoldedEvent, folded } from "../model/events";
 import { JOBS } from "../model/marks";
 import { Poll } from "../model/poll";
@@ -221,11 +220,6 @@ class PortView implements View {
         h("span", { class: "space" }),
         this.shift.element,
         this.mode.element,
-        h(
-          "button",
-          { type: "button", class: "action", on: { click: () => this.export() } },
-          "Export CSV",
-        ),
       ),
       this.faults,
       this.physical.verdict,
@@ -483,11 +477,6 @@ class PortView implements View {
   private get unit(): string {
     const bytes = this.chosen().every((name) => name.endsWith("_bytes"));
     return `${bytes ? "B" : ""}${this.as === "rate" ? "/s" : ""}`;
-  }
-
-  private export(): void {
-    const series = [...(this.shares.answer?.series ?? []), ...(this.counters.answer?.series ?? [])];
-    download(`${this.title.replaceAll(/[^A-Za-z0-9._-]+/g, "-")}.csv`, seriesCsv(series));
   }
 
   // --- identity and counters

@@ -41,6 +41,7 @@ export function makePorts(app: App, topology: Topology): View {
       hint: "Choose ports to compare: click, or the space key on a row",
       width: "70px",
       value: (port) => (chosen.has(port) ? 0 : 1),
+      saved: null,
       draw: (cell, port) => {
         let box = cell.firstElementChild as HTMLInputElement | null;
         if (box === null) {
@@ -67,6 +68,7 @@ export function makePorts(app: App, topology: Topology): View {
       width: "minmax(120px, 1.2fr)",
       value: (port) =>
         `${topology.ports[port].node} ${String(topology.ports[port].port).padStart(4, "0")}`,
+      saved: (port) => topology.nameOf(port),
       draw: (cell, port) => drawPort(app, cell, topology.ports[port]),
     },
     {

@@ -27,6 +27,7 @@ export function makeSamplers(app: App, _topology: Topology): View {
     value: (row: SamplerRow) => number | null,
     text: (row: SamplerRow) => string,
     alert = false,
+    unit = "",
   ): Column<SamplerRow> => ({
     id,
     title,
@@ -34,6 +35,8 @@ export function makeSamplers(app: App, _topology: Topology): View {
     end: true,
     width: "minmax(58px, 0.7fr)",
     value,
+    unit,
+    saved: unit === "s" ? (row) => seconds(value(row)) : undefined,
     draw: (cell, row) => {
       setText(cell, text(row));
       if (alert) cell.classList.toggle("alert-text", (value(row) ?? 0) > 0);
@@ -49,6 +52,7 @@ export function makeSamplers(app: App, _topology: Topology): View {
       title: "Sampler",
       width: "minmax(90px, 1fr)",
       value: (row) => row.sampler,
+      saved: ({ sampler, role }) => (role === "secondary" ? `${sampler} (secondary)` : sampler),
       text: (row) => (row.role === "secondary" ? `${row.sampler} (secondary)` : row.sampler),
     },
     {
@@ -57,6 +61,7 @@ export function makeSamplers(app: App, _topology: Topology): View {
       title: "State",
       width: "132px",
       value: (row) => samplerState(row, newest),
+      saved: (row) => stateText(row, newest),
       draw: (cell, row) => {
         setText(cell, stateText(row, newest));
         cell.classList.toggle("alert-text", samplerState(row, newest) !== "ok");
@@ -70,6 +75,7 @@ export function makeSamplers(app: App, _topology: Topology): View {
       end: true,
       width: "minmax(116px, 1.2fr)",
       value: answeredShare,
+      unit: "share",
       picture: (row) => ({ codes: codeOf(answeredShare(row)), scale: plainPainter }),
       draw: (cell, row) => barText(cell, percent(answeredShare(row))),
     },
@@ -98,6 +104,8 @@ export function makeSamplers(app: App, _topology: Topology): View {
         "Duration of the last sweep",
         (row) => row.duration_ns,
         (row) => (row.duration_ns === null ? "–" : duration(row.duration_ns / 1e9)),
+        false,
+        "s",
       ),
       line: 2,
     },
@@ -120,11 +128,15 @@ export function makeSamplers(app: App, _topology: Topology): View {
       "99th percentile of the round-trip time",
       (row) => row.rtt_p99_ns,
       (row) => (row.rtt_p99_ns === null ? "–" : duration(row.rtt_p99_ns / 1e9)),
+      false,
+      "s",
     ),
     {
       ...number("age", "Lag", "Age of the last slot against the newest one", age, (row) =>
         duration(age(row)),
       ),
+      saved: age,
+      unit: "s",
       width: "minmax(84px, 0.7fr)",
     },
     number(
@@ -202,6 +214,10 @@ export function makeSamplers(app: App, _topology: Topology): View {
       poll.close();
     },
   };
+}
+
+function seconds(ns: number | null): number | null {
+  return ns === null ? null : ns / 1e9;
 }
 
 /** Describes the packing into the archive. */

@@ -6,6 +6,18 @@ import { linkCell } from "../parts/table";
 import { drawPort } from "./columns";
 import { faultHref } from "./faults";
 
+interface Subject {
+  guid: string | null;
+  port: number | null;
+  node: string | null;
+}
+
+/** Returns the name of what an event or an alert is about. */
+export function subjectText({ guid, port, node }: Subject, otherwise: string): string {
+  if (guid === null) return otherwise;
+  return port === null ? (node ?? guid) : `${node ?? guid} / ${port}`;
+}
+
 /**
  * Draws the port or device that an event or an alert is about as a link, or else another text. A
  * region of congestion opens its tree, at a time in milliseconds or now.
@@ -13,7 +25,7 @@ import { faultHref } from "./faults";
 export function drawSubject(
   app: App,
   cell: HTMLElement,
-  row: { guid: string | null; port: number | null; node: string | null },
+  row: Subject,
   otherwise: string,
   region: { name: string | null; at: number | null } | null = null,
 ): void {
@@ -22,8 +34,7 @@ export function drawSubject(
     return;
   }
   if (cell.firstElementChild === null) cell.replaceChildren();
-  const name = row.node ?? row.guid;
-  const text = row.port === null ? name : `${name} / ${row.port}`;
+  const text = subjectText(row, otherwise);
   const port = { guid: row.guid, port: row.port ?? 0 };
   const item = portKey(port.guid, port.port);
   const href =

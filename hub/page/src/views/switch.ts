@@ -420,10 +420,10 @@ class SwitchView implements View {
         title: "Faults and verdict",
         width: "minmax(120px, 2fr)",
         value: (port) => this.faults(port) || this.verdicts.get(port)?.verdict || null,
+        saved: (port) => this.condition(port) || null,
         draw: (cell, port) => {
           const verdict = this.verdicts.get(port);
-          const rules = verdict === undefined ? [] : [verdict.verdict, verdictText(verdict)];
-          const text = this.faults(port) || rules.filter((part) => part !== "").join(": ") || "–";
+          const text = this.condition(port) || "–";
           setText(cell, text);
           cell.title = text;
           const rows = this.errors.get(port) ?? [];
@@ -432,6 +432,13 @@ class SwitchView implements View {
         },
       },
     ];
+  }
+
+  /** Returns the faults of a port, or else its verdict with the rule. */
+  private condition(port: number): string {
+    const verdict = this.verdicts.get(port);
+    const rules = verdict === undefined ? [] : [verdict.verdict, verdictText(verdict)];
+    return this.faults(port) || rules.filter((part) => part !== "").join(": ");
   }
 
   // --- the text at the top

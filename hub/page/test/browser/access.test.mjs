@@ -249,6 +249,32 @@ test("no_text_leaves_its_card_at_five_sizes", { skip }, async (context) => {
   }
 });
 
+test("phone_shows_whole_sentences_and_congestion_trees", { skip }, async (context) => {
+  const viewport = { width: 390, height: 844 };
+  const { page, faults } = await openPage(context, shared.browser, hub, { viewport });
+  for (const view of ["alerts", "events?all=all", "health"]) {
+    await show(page, hub, view);
+    const cut = await page.$$eval(".table-row:not([hidden]) .sentence", (cells) =>
+      cells
+        .filter((cell) => cell.scrollHeight > cell.clientHeight + 1)
+        // Two lines have space for this number of letters. The page of the port has longer rules.
+        .filter((cell) => cell.textContent.length < 75)
+        .map((cell) => cell.textContent),
+    );
+    assert.deepEqual(cut, [], view);
+  }
+  const { rows } = await hub.json("trees");
+  if (rows.length > 0) {
+    const { guid, port } = rows[0].root;
+    await show(page, hub, `tree/${guid}/${port}`);
+    await page.waitForSelector(".tree svg");
+    const wide = await page.$eval(".tree", (tree) => tree.scrollWidth - tree.clientWidth);
+    assert.equal(wide, 0);
+    assert.ok((await page.$$(".tree-box")).length > 1);
+  }
+  assert.deepEqual(faults, []);
+});
+
 test("phone_reaches_all_views_and_finds_a_host", { skip }, async (context) => {
   const viewport = { width: 390, height: 844 };
   const { page, faults } = await openPage(context, shared.browser, hub, { viewport });

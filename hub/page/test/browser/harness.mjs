@@ -305,6 +305,18 @@ export class TestHub {
   }
 }
 
+/** Returns the records of CSV. */
+export function recordsOf(text) {
+  const records = [[]];
+  for (const [, quoted, plain, end] of text.matchAll(
+    /(?:"((?:[^"]|"")*)"|([^",\r\n]*))(,|\r\n)/g,
+  )) {
+    records.at(-1).push(quoted === undefined ? plain : quoted.replaceAll('""', '"'));
+    if (end !== ",") records.push([]);
+  }
+  return records.slice(0, -1);
+}
+
 export async function openBrowser() {
   await mkdir(pictures, { recursive: true });
   return chromium.launch({ executablePath: browserPath, args: ["--no-sandbox"] });

@@ -19,16 +19,16 @@ const {
 } = await load("src/contract/frame.ts");
 const { combineCodes, largestCell, largestFirst } = await load("src/views/heatmap/rows.ts");
 const { answersText, rootTexts, totalsOf } = await load("src/model/totals.ts");
-const { newestSlot, samplerState, stateText } = await load("src/model/samplers.ts");
+const { newestSlot, samplerState, samplersText, stateText } = await load("src/model/samplers.ts");
 const { jobRates } = await load("src/model/job.ts");
 const { jobsText, regionText } = await load("src/model/regions.ts");
 const { squareOf } = await load("src/model/matrix.ts");
 const { sceneOf } = await load("src/views/map/units.ts");
 const { layoutOf } = await load("src/views/map/layout.ts");
-const { cellText } = await load("src/model/metric.ts");
+const { cellText, valueCells, valueHeads } = await load("src/model/metric.ts");
 const { folded, kindsOf } = await load("src/model/events.ts");
 const { rangeOf, usualRange } = await load("src/views/heatmap/range.ts");
-const { seriesCsv } = await load("src/model/csv.ts");
+const { courseRows, csv, fileName, timeCells } = await load("src/model/csv.ts");
 const { binEnds, largest, partialSpans } = await load("src/model/group.ts");
 
 const topologyOf = (options) => new Topology({ generation: 1, ...new Fabric(options) });
@@ -75,6 +75,36 @@ test("layout_places_every_box_inside_the_picture", () => {
   for (const { x, y, width, height } of [...layout.boxes, ...layout.cells]) {
     assert.ok(x >= 0 && x + width <= 1200 && y >= 0 && y + height <= layout.height);
   }
+});
+
+test("boxes_of_a_narrow_picture_are_high_enough_for_upright_names", () => {
+  const topology = topologyOf({});
+  const heights = (width) => {
+    const { boxes, cells, height } = layoutOf(topology, sceneOf(topology, ""), width, 480);
+    for (const each of [...boxes, ...cells]) assert.ok(each.y + each.height <= height);
+    return new Set(boxes.map((box) => box.height));
+  };
+  const [[wide], [narrow]] = [heights(1200), heights(350)];
+  assert.ok(narrow > 1.4 * wide, `${narrow} and ${wide}`);
+});
+
+test("samplers_on_time_with_few_answers_are_not_called_well", () => {
+  const row = (ok) => ({
+    connected: true,
+    wrong_clock: false,
+    last_slot: 9,
+    ports: 100,
+    ok,
+    late: 0,
+    down: 0,
+  });
+  assert.equal(samplersText([row(100), row(99)], 9), "2 samplers, all on time");
+  assert.equal(samplersText([row(100), row(0)], 9), "2 samplers, all on time, 1 with few answers");
+  assert.equal(
+    samplersText([row(100), row(0), { ...row(0), connected: false }], 9),
+    "1 of 3 samplers late, lost or with a wrong clock, 1 with few answers",
+  );
+  assert.equal(samplersText([], 0), "");
 });
 
 const read = (cell) => [codeIn(cell), Math.round(100 * knownShare(cell))];
@@ -263,12 +293,47 @@ test("history_drops_the_oldest_slot_and_keeps_gaps", () => {
   assert.deepEqual([...history.trace(0, 98, 3, 65535)], [96, 65535, 98]);
 });
 
-test("csv_has_empty_cells_for_gaps_and_escapes_formulas", () => {
-  const text = seriesCsv([
-    { port: "=1+1", metric: 'a"b', t: [1, 2], v: [0.5, null] },
-    { port: "0x1/1", metric: "m", t: [2], v: [3] },
-  ]);
-  assert.equal(text, `time_ns,"'=1+1 a""b",0x1/1 m\n1,0.5,\n2,,3\n`);
+test("csv_has_empty_cells_for_gaps_and_plain_numbers_in_the_unit_of_the_head", () => {
+  const rows = courseRows(
+    [
+      { label: "a", t: [1000, 2000], v: [0.5, null] },
+      { label: "b", t: [2000], v: [3.4e9] },
+    ],
+    "b/s",
+  );
+  assert.equal(
+    csv(rows).join(""),
+    "Time (UTC),Time (ns),a (b/s),b (b/s)\r\n" +
+      "1970-01-01T00:00:01.000Z,1000000000,0.5,\r\n" +
+      "1970-01-01T00:00:02.000Z,2000000000,,3400000000\r\n",
+  );
+});
+
+test("csv_quotes_text_and_escapes_formulas_but_not_negative_numbers", () => {
+  const row = ['a"b', "x,y", "two\nlines", "=1+1", "-1", -1, "@x", "a\r", null, Number.NaN, "é–"];
+  assert.deepEqual(csv([row]), [`"a""b","x,y","two\nlines",'=1+1,'-1,-1,'@x,"a\r",,,é–\r\n`]);
+});
+
+test("time_of_a_slot_is_exact_in_both_columns", () => {
+  const ns = 1_795_000_067_000_000_000;
+  assert.deepEqual(timeCells(ns), ["2026-11-18T11:07:47.000Z", ns]);
+  assert.equal(csv([timeCells(ns)])[0].split(",")[1], "1795000067000000000\r\n");
+  assert.deepEqual(timeCells(null), [null, null]);
+});
+
+test("file_name_states_view_object_and_time_and_no_path", () => {
+  const name = fileName(["f", "port", "0x1/2", "../a: b", ""], { from: 0, to: 61_000 }, "csv");
+  assert.equal(name, "f_port_0x1-2_a-b_19700101T000000Z-19700101T000101Z.csv");
+  assert.equal(fileName(["x"], { from: 0, to: 0 }, "png"), "x_19700101T000000Z.png");
+  assert.equal(fileName(["x"], null, "png"), "x.png");
+});
+
+test("saved_cell_has_the_base_unit_or_the_state", () => {
+  const metric = { name: "xmit_gbps", unit: "Gb/s", scale: 1000, live: false };
+  assert.deepEqual(valueHeads(metric, "Rate"), ["Rate (b/s)", "Rate (state)"]);
+  assert.deepEqual(valueCells(metric, 6400), [100e9, null]);
+  assert.deepEqual(valueCells(metric, cellOf(0, 0.5)), [0, "at least"]);
+  assert.deepEqual(valueCells(metric, NO_ANSWER), [null, "no answer"]);
 });
 
 /** Returns a topology of switches and the links between them, with one host at each leaf switch. */

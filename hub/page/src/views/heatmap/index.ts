@@ -8,8 +8,9 @@ import { clear, createSurface, hatch, type Surface } from "../../draw/canvas";
 import { metricName, scaleOf } from "../../draw/scale";
 import { theme } from "../../draw/theme";
 import type { App } from "../../model/app";
+import { type Cell, timeCells, timeHeads } from "../../model/csv";
 import { endsOf, JOBS, markText } from "../../model/marks";
-import { cellText } from "../../model/metric";
+import { baseUnit, cellText, valueCells, valueHeads } from "../../model/metric";
 import { Poll } from "../../model/poll";
 import { shiftText, signed } from "../../model/shift";
 import type { Topology } from "../../model/topology";
@@ -18,6 +19,7 @@ import { choice } from "../../parts/choice";
 import { h, setText } from "../../parts/dom";
 import { legend, STATES } from "../../parts/meter";
 import { apart, type Fingers, listenForPinch } from "../../parts/pinch";
+import { saveButtons } from "../../parts/save";
 import { lackOf, ShiftControl } from "../../parts/shift";
 import { hideTip, showTip, type TipLine } from "../../parts/tooltip";
 import type { View } from "../../parts/view";
@@ -191,6 +193,14 @@ class Heatmap implements View {
         ...this.controls.map(({ element }) => element),
         ...this.selection.elements,
         this.shift.element,
+        saveButtons({
+          title: "Heat map",
+          rows: () => this.saved(),
+          layers: () => [this.surface.canvas],
+          unit: () =>
+            `${baseUnit(app.metric(app.state.metric)).unit}, ${this.aggregate} by ${this.kind}`,
+          span: () => this.shownRange,
+        }),
       ),
       frame,
       h("div", { class: "foot" }, this.legend, range.element, this.note),
@@ -572,6 +582,41 @@ class Heatmap implements View {
       "aria-label",
       `Heat map of ${metricName(window.metric)}: ${rows}. The views Links and Ports have the same values as tables.`,
     );
+  }
+
+  /** Returns all rows, also those that the picture has scrolled away: one line for each cell. */
+  private *saved() {
+    const { window } = this;
+    if (window === null) return;
+    const metric = this.app.metric(window.metric);
+    const times = { now: "", before: shiftText(this.app.shift), change: this.changeTitle };
+    const parts = [metricName(window.metric), window.aggregate, times[this.time]];
+    yield ["Row", ...timeHeads("End"), ...valueHeads(metric, parts.filter(Boolean).join(", "))];
+    for (let at = 0; at < window.columns; at++) {
+      const cells = this.values(window.first + at);
+      const end = timeCells(1e6 * ((window.first + at + 1) * window.step - this.earlier));
+      for (const index of this.order)
+        yield [
+          this.rows[index].label,
+          ...end,
+          ...(cells === null ? [null, "loading"] : this.savedCells(metric, cells[index])),
+        ];
+    }
+  }
+
+  private get changeTitle(): string {
+    return `change to ${shiftText(this.app.shift)}`;
+  }
+
+  /** Returns a value or a difference in the base unit, and the state of a cell that is not exact. */
+  private savedCells(metric: Metric, cell: number): Cell[] {
+    const cells = valueCells(metric, cell);
+    if (this.time !== "change" || cells[0] === null) return cells;
+    const [, state] = cells;
+    return [
+      differenceOf(metric, codeIn(cell)) * baseUnit(metric).factor,
+      state === null ? null : "of values that are at least",
+    ];
   }
 
   // --- pointer and keys

@@ -1,9 +1,11 @@
 //! The map: the fabric as rows of switches, or as a matrix.
 
 import { nanoseconds } from "../../contract/api";
+import { NO_DATA } from "../../contract/frame";
 import type { TreeRows } from "../../contract/types";
 import { scaleOf } from "../../draw/scale";
 import type { App, Change } from "../../model/app";
+import { valueCells, valueHeads } from "../../model/metric";
 import { Poll } from "../../model/poll";
 import { BLOCKED, UTILIZATION } from "../../model/state";
 import { hostName, type Topology } from "../../model/topology";
@@ -11,6 +13,7 @@ import { count, grouped } from "../../model/units";
 import { choice } from "../../parts/choice";
 import { h, setText } from "../../parts/dom";
 import { BLOCKED_LEGEND, legend, UTILIZATION_LEGEND } from "../../parts/meter";
+import { saveButtons } from "../../parts/save";
 import type { View } from "../../parts/view";
 import { CablingNote } from "../cabling";
 import { Selection } from "../selection";
@@ -126,6 +129,12 @@ class MapView implements View {
         ...this.selection.elements,
         ...this.path.elements,
         this.crumbs,
+        saveButtons({
+          title: "Map",
+          rows: () => this.saved(),
+          layers: () => [...frame.querySelectorAll("canvas")],
+          unit: () => "share",
+        }),
       ),
       this.cabling.element,
       frame,
@@ -234,6 +243,19 @@ class MapView implements View {
   private get hidesHosts(): boolean {
     const grouped = this.switches > MAX_SWITCHES && this.app.option("open") === "";
     return grouped || this.picture === "matrix" || !showsHosts(this.topology);
+  }
+
+  /** Returns the values of both directions of all links. */
+  private *saved() {
+    const { app, topology } = this;
+    const metric = app.metric(app.state.metric === BLOCKED ? BLOCKED : UTILIZATION);
+    const values = app.values(metric.name);
+    yield ["Upper end", "Lower end", ...valueHeads(metric, "Down"), ...valueHeads(metric, "Up")];
+    for (const { a, b } of topology.links)
+      yield [
+        ...[a, b].map((port) => topology.nameOf(port)),
+        ...[a, b].flatMap((port) => valueCells(metric, values?.[port] ?? NO_DATA)),
+      ];
   }
 
   private showCrumbs(rows: boolean): void {

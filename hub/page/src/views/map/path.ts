@@ -232,6 +232,10 @@ function tablesText({ tables }: Path): string {
   return `${parts.join("; ")}. Adaptive routing can choose other ports.`;
 }
 
+function hopText({ isBack, link }: Hop): string {
+  return `${isBack ? "back" : "there"} ${link.hop}`;
+}
+
 function columns(app: App): Column<Hop>[] {
   return [
     {
@@ -241,7 +245,8 @@ function columns(app: App): Column<Hop>[] {
       hint: "Number of the link on its way",
       width: "68px",
       value: ({ order }) => order,
-      text: ({ isBack, link }) => `${isBack ? "back" : "there"} ${link.hop}`,
+      saved: hopText,
+      text: hopText,
     },
     { ...portColumn<Hop>(app, "from", "From", ({ link }) => link.from), line: 1 },
     { ...portColumn<Hop>(app, "to", "To", ({ link }) => link.to), line: 1 },

@@ -1,15 +1,17 @@
 //! Shows how full the tiers are, with one strip for each tier and direction, and one tick for each
 //! link. A wide spread means that parallel links are used unevenly.
 
-import { FULL } from "../../contract/frame";
+import { FULL, NO_DATA } from "../../contract/frame";
 import { clear, createSurface, putRows, type Surface, triangle } from "../../draw/canvas";
-import { blend, pixelOf, scaleOf } from "../../draw/scale";
+import { blend, metricName, pixelOf, scaleOf } from "../../draw/scale";
 import { font, theme, zoom } from "../../draw/theme";
 import type { App, Change } from "../../model/app";
+import { valueCells, valueHeads } from "../../model/metric";
 import { BLOCKED, UTILIZATION } from "../../model/state";
 import type { Topology } from "../../model/topology";
 import { count, percent } from "../../model/units";
 import { choice } from "../../parts/choice";
+import { saveButtons } from "../../parts/save";
 import { panel } from "../panel";
 
 const ROW = 30;
@@ -59,7 +61,13 @@ export class Tiers {
       () => this.shownMetric,
       (value) => app.go({ metric: value }),
     );
-    const frame = panel("Tiers", "tiers", this.metric.element);
+    const save = saveButtons({
+      title: "Tiers",
+      rows: () => this.saved(topology),
+      layers: () => [this.surface.canvas],
+      unit: () => "share",
+    });
+    const frame = panel("Tiers", "tiers", this.metric.element, save);
     frame.note.textContent = "one tick a link; the triangle is the mean";
     this.strips = stripsOf(topology);
     frame.body.style.minHeight = `${(this.strips.length * ROW + 22) * zoom()}px`;
@@ -98,6 +106,15 @@ export class Tiers {
     });
     this.axis(context);
     this.drawValues();
+  }
+
+  /** Returns each link of each strip. */
+  private *saved(topology: Topology) {
+    const metric = this.app.metric(this.shownMetric);
+    yield ["Tier", "Port", ...valueHeads(metric, metricName(metric.name))];
+    for (const { name, ports } of this.strips)
+      for (const port of ports)
+        yield [name, topology.nameOf(port), ...valueCells(metric, this.values?.[port] ?? NO_DATA)];
   }
 
   private get isNarrow(): boolean {
