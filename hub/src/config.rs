@@ -17,7 +17,6 @@ use miette::Diagnostic;
 use serde::{Deserialize, Serialize};
 
 use crate::alerts::settings::{self, Settings, Wrong};
-use crate::verdicts;
 
 /// The keys of `ibnet-hub.toml`.
 static KEYS: Keys = Keys {
@@ -71,6 +70,9 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("alerts.marks", "\"/var/lib/ibnet/marks.json\""),
     ("users.tokens_file", "\"/etc/ibnet/hub.tokens\""),
 ];
+
+/// Name of the file with the state of the verdicts in the folder of an archive.
+const VERDICTS: &str = ".verdicts";
 
 /// The configuration as in the file. An empty string means "not set".
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -381,7 +383,7 @@ impl Raw {
                 .transpose()?,
             verdicts: path(&self.verdicts).or_else(|| {
                 let archive = path(&self.archive).filter(|_| self.archive_pack);
-                archive.map(|archive| archive.join(verdicts::FILE))
+                archive.map(|archive| archive.join(VERDICTS))
             }),
             jobs: match &*self.jobs {
                 "" => None,
