@@ -19,7 +19,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::alerts::settings::{self, Settings, Wrong};
 pub use crate::users::Proxy;
-use crate::verdicts;
 
 /// The keys of `ibnet-hub.toml`.
 static KEYS: Keys = Keys {
@@ -80,6 +79,9 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("users.operators", "[\"hpc-operators\"]"),
     ("users.audit", "\"/var/lib/ibnet/hub-audit.jsonl\""),
 ];
+
+/// Name of the file with the state of the verdicts in the folder of an archive.
+const VERDICTS: &str = ".verdicts";
 
 /// The configuration as in the file. An empty string means "not set".
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -451,7 +453,7 @@ impl Raw {
                 .transpose()?,
             verdicts: path(&self.verdicts).or_else(|| {
                 let archive = path(&self.archive).filter(|_| self.archive_pack);
-                archive.map(|archive| archive.join(verdicts::FILE))
+                archive.map(|archive| archive.join(VERDICTS))
             }),
             jobs: match &*self.jobs {
                 "" => None,

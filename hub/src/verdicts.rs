@@ -22,9 +22,6 @@ use crate::query::health;
 use crate::state::Hub;
 use crate::threads::Threads;
 
-/// Name of the file in the folder of an archive.
-pub(crate) const FILE: &str = ".verdicts";
-
 /// Time between two writes.
 const EVERY: Duration = Duration::from_secs(60);
 
@@ -128,6 +125,8 @@ mod tests {
     use crate::query::tests::{hub, lines};
     use crate::state;
     use crate::store::Limits;
+
+    const FILE: &str = "verdicts";
 
     /// Time of minute 0: the sampler has records of more than two hours later.
     const START_NS: u64 = 1_699_991_000_000_000_000;
