@@ -71,15 +71,15 @@ pub(super) static RULES: LazyLock<FxHashMap<&'static str, Rule>> = LazyLock::new
     let rules = [
         (
             Rule::Plain,
-            "alert ca confidence counters ends event fabric guid identity kind kinds link \
-         link_source link_speed_active link_width_active metric page part peer_guid \
+            "alert ca confidence counters ends event fabric finding guid identity kind kinds \
+         limits_by link link_source link_speed_active link_width_active metric page part peer_guid \
          port_state ratio role runbook saturated serial severity source stat state status \
          unit units vendor verdict version what",
         ),
         (
             Rule::Name,
-            "changing from from_leaf host missing node nodes partial peer peer_node sampler \
-         to to_leaf unknown",
+            "changing from from_leaf host left_out missing node nodes partial peer \
+         peer_node sampler to to_leaf unknown",
         ),
         (
             Rule::Text,

@@ -463,12 +463,12 @@ fn users_post_marks_which_outlive_the_hub() {
     let control = json!({"name": "a\u{7}b"}).to_string();
     let unknown = json!({"name": "a", "x": 1}).to_string();
     for (headers, body, status, reason) in [
-        ("", &body, 403, "no token of a user"),
+        ("", &body, 403, "names no user"),
         (
             "Ibnet-Token: 0123456789abcdee\r\n",
             &body,
             403,
-            "no token of a user",
+            "names no user",
         ),
         (&foreign, &body, 403, "other sites"),
         (ada, &long, 400, "200 bytes"),
