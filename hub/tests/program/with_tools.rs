@@ -73,7 +73,7 @@ fn alertmanager_shows_an_alert_until_it_is_resolved() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    let _alertmanager = Killed(child);
+    let mut alertmanager = Killed(child);
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let file = folder.path().join("hub.toml");
     let text = format!(
@@ -92,8 +92,10 @@ fn alertmanager_shows_an_alert_until_it_is_resolved() {
         let name = |row: &Value| row["labels"]["alertname"].as_str().map(str::to_owned);
         (status == 200).then(|| rows.as_array().unwrap().iter().filter_map(name).collect())
     };
-    let wait_for = |expected: bool| {
+    let mut wait_for = |expected: bool| {
         hub.wait_for("alerts", |_| {
+            let ended = alertmanager.0.try_wait().unwrap();
+            assert_eq!(ended, None, "Alertmanager ended; try `make tools`");
             names().is_some_and(|names| {
                 names.contains(&"IbnetWatchdog".to_owned())
                     && names.contains(&"IbnetSamplerDown".to_owned()) == expected
