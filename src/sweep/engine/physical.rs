@@ -764,6 +764,10 @@ impl Engine {
             if active >= WINDOW || queue <= PERIODIC && next.is_some() {
                 break;
             }
+            // A device gets one request after another, so a module would delay its other reasons.
+            if queue == LINK_DOWN_MODULE && self.physical.has_reasons() {
+                continue;
+            }
             let first = self.physical.due[queue].front();
             if first.is_none_or(|job| !self.physical.has_token(job, now)) {
                 continue;
@@ -1160,6 +1164,13 @@ const fn place_of(kind: PhysicalKind, port: u32, plane: u8) -> usize {
 }
 
 impl Physical {
+    /// Returns whether reasons of links that went down are to be read.
+    fn has_reasons(&self) -> bool {
+        let is_reason =
+            |active: &Active| active.job.is_link_down() && active.job.kind == PhysicalKind::Phy;
+        !self.due[LINK_DOWN].is_empty() || self.active.iter().any(is_reason)
+    }
+
     /// Returns the readings of a device that have started.
     fn all_of(&mut self, device: u32) -> impl Iterator<Item = &mut Active> {
         let active = self.active.iter_mut();
