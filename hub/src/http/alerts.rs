@@ -1,7 +1,5 @@
 //! Handlers for alerts: their list, and the marks of users.
 
-use axum::Extension;
-use axum::body::Body;
 use axum::extract::{RawQuery, State};
 use axum::http::HeaderMap;
 use serde::{Deserialize, Serialize};
@@ -10,14 +8,13 @@ use serde_json::json;
 use super::answer::Answer;
 use super::app::{Answered, App};
 use super::params::Params;
-use super::posting::{self, Sender};
+use super::posting::{Posted, Sender};
 use super::values::now_ns;
 use crate::alerts::machine::{Alert, Phase};
 use crate::alerts::marks::Mark;
 use crate::alerts::status::ReceiverState;
 use crate::query::error::ApiError;
 use crate::state::Hub;
-use crate::users::Identity;
 
 /// Max length of a reason in bytes, and max duration of a mark.
 const MAX_REASON: usize = 500;
@@ -85,26 +82,12 @@ pub(crate) async fn list(
     Ok(answer(&app.hub)?.respond(&headers))
 }
 
-pub(crate) async fn mark(
-    State(app): State<App>,
-    Extension(identity): Extension<Identity>,
-    headers: HeaderMap,
-    RawQuery(query): RawQuery,
-    body: Body,
-) -> Answered {
-    let fields = "id, why, silent and until_ns";
-    posting::post(
-        (app, identity),
-        headers,
-        query,
-        body,
-        fields,
-        |hub, sender, request| {
-            set(hub, sender, request)?;
-            answer(hub)
-        },
-    )
-    .await
+pub(crate) async fn mark(posted: Posted) -> Answered {
+    let work = |hub: &Hub, sender: &Sender, request| {
+        set(hub, sender, request)?;
+        answer(hub)
+    };
+    posted.serve("id, why, silent and until_ns", work).await
 }
 
 fn set(hub: &Hub, sender: &Sender, request: Request) -> Result<(), ApiError> {

@@ -1,7 +1,5 @@
 //! Handlers for marks: what applications and users did when, and which jobs began.
 
-use axum::Extension;
-use axum::body::Body;
 use axum::extract::{RawQuery, State};
 use axum::http::{HeaderMap, StatusCode};
 use ibnet_analysis::hosts::host_of;
@@ -12,12 +10,12 @@ use serde_json::json;
 use super::answer::Answer;
 use super::app::{Answered, App};
 use super::params::Params;
-use super::posting;
+use super::posting::{Posted, Sender};
 use super::values::{kept_range, now_ns};
 use crate::posted::Request;
 use crate::query::error::{ApiError, wrong};
 use crate::query::phases::{self, MarkRow, Wanted};
-use crate::users::Identity;
+use crate::state::Hub;
 
 /// Max number of jobs among the marks.
 const MAX_JOBS: usize = 200;
@@ -72,65 +70,38 @@ struct Number {
     id: u64,
 }
 
-pub(crate) async fn post(
-    State(app): State<App>,
-    Extension(identity): Extension<Identity>,
-    headers: HeaderMap,
-    RawQuery(query): RawQuery,
-    body: Body,
-) -> Answered {
+pub(crate) async fn post(posted: Posted) -> Answered {
     let fields = "name and perhaps start_ns, end_ns, nodes and job";
-    posting::post(
-        (app, identity),
-        headers,
-        query,
-        body,
-        fields,
-        |hub, sender, request: Request| {
-            let now = now_ns();
-            let mark = request
-                .check(sender.name.clone(), now)
-                .map_err(ApiError::wrong)?;
-            let more = json!({"name": mark.name});
-            let id = hub.posted().add(mark, now);
-            sender.note(hub, "mark", more);
-            Answer::json(&Number { id })
-        },
-    )
-    .await
+    let work = |hub: &Hub, sender: &Sender, request: Request| {
+        let now = now_ns();
+        let by = sender.name.clone();
+        let mark = request.check(by, now).map_err(ApiError::wrong)?;
+        let more = json!({"name": mark.name});
+        let id = hub.posted().add(mark, now);
+        sender.note(hub, "mark", more);
+        Answer::json(&Number { id })
+    };
+    posted.serve(fields, work).await
 }
 
-pub(crate) async fn remove(
-    State(app): State<App>,
-    Extension(identity): Extension<Identity>,
-    headers: HeaderMap,
-    RawQuery(query): RawQuery,
-    body: Body,
-) -> Answered {
-    posting::post(
-        (app, identity),
-        headers,
-        query,
-        body,
-        "id",
-        |hub, sender, Number { id }| {
-            let mut posted = hub.posted();
-            let mark = posted
-                .value
-                .get(&id)
-                .ok_or_else(|| ApiError::missing("there is no mark with this id"))?;
-            if mark.by != sender.name {
-                return Err(ApiError {
-                    status: StatusCode::FORBIDDEN,
-                    reason: "only its user can remove a mark".to_owned(),
-                });
-            }
-            let more = json!({"name": mark.name});
-            posted.remove(id);
-            drop(posted);
-            sender.note(hub, "unmark", more);
-            Answer::json(&Number { id })
-        },
-    )
-    .await
+pub(crate) async fn remove(posted: Posted) -> Answered {
+    let work = |hub: &Hub, sender: &Sender, Number { id }| {
+        let mut marks = hub.posted();
+        let mark = marks
+            .value
+            .get(&id)
+            .ok_or_else(|| ApiError::missing("there is no mark with this id"))?;
+        if mark.by != sender.name {
+            return Err(ApiError {
+                status: StatusCode::FORBIDDEN,
+                reason: "only its user can remove a mark".to_owned(),
+            });
+        }
+        let more = json!({"name": mark.name});
+        marks.remove(id);
+        drop(marks);
+        sender.note(hub, "unmark", more);
+        Answer::json(&Number { id })
+    };
+    posted.serve("id", work).await
 }

@@ -3,8 +3,9 @@
 
 use std::time::Duration;
 
-use axum::body::{Body, to_bytes};
-use axum::http::{HeaderMap, StatusCode};
+use axum::body::to_bytes;
+use axum::extract::{FromRequest, Request};
+use axum::http::StatusCode;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -35,29 +36,49 @@ impl Sender {
     }
 }
 
-/// Calls `work` with the user and the request. `fields` names the fields of the request.
-pub(super) async fn post<T: DeserializeOwned>(
-    (app, identity): (App, Identity),
-    headers: HeaderMap,
-    query: Option<String>,
-    body: Body,
-    fields: &'static str,
-    work: impl FnOnce(&Hub, &Sender, T) -> Result<Answer, ApiError> + Send + 'static,
-) -> Answered {
-    Params::parse(query.as_deref(), &[])?;
-    let read = tokio::time::timeout(BODY_TIMEOUT, to_bytes(body, MAX_BODY));
-    let body =
-        read.await.ok().and_then(Result::ok).ok_or_else(|| {
+/// A request that changes something.
+pub(super) struct Posted {
+    app: App,
+    identity: Identity,
+    request: Request,
+}
+
+impl FromRequest<App> for Posted {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, ApiError> {
+        let identity = request.extensions().get::<Identity>().cloned();
+        Ok(Self {
+            app: app.clone(),
+            identity: identity.ok_or_else(unnamed)?,
+            request,
+        })
+    }
+}
+
+impl Posted {
+    /// Calls `work` with the user and the content. `fields` names the fields of the content.
+    pub(super) async fn serve<T: DeserializeOwned>(
+        self,
+        fields: &'static str,
+        work: impl FnOnce(&Hub, &Sender, T) -> Result<Answer, ApiError> + Send + 'static,
+    ) -> Answered {
+        let (parts, body) = self.request.into_parts();
+        Params::parse(parts.uri.query(), &[])?;
+        let read = tokio::time::timeout(BODY_TIMEOUT, to_bytes(body, MAX_BODY));
+        let body = read.await.ok().and_then(Result::ok).ok_or_else(|| {
             ApiError::wrong("the body does not arrive, or it is longer than 16 KiB")
         })?;
-    app.compute(headers, move |hub| {
-        let sender = sender(hub, identity)?;
-        let request = serde_json::from_slice(&body).map_err(|error| {
-            ApiError::wrong(format!("cannot read the body: {error}; send {fields}"))
-        })?;
-        work(hub, &sender, request)
-    })
-    .await
+        let identity = self.identity;
+        let compute = self.app.compute(parts.headers, move |hub| {
+            let sender = sender(hub, identity)?;
+            let content = serde_json::from_slice(&body).map_err(|error| {
+                ApiError::wrong(format!("cannot read the body: {error}; send {fields}"))
+            })?;
+            work(hub, &sender, content)
+        });
+        compute.await
+    }
 }
 
 /// Returns the user who sends a request.
@@ -67,9 +88,13 @@ fn sender(hub: &Hub, identity: Identity) -> Result<Sender, ApiError> {
             "the configuration of the hub has no users",
         ));
     }
-    let name = identity.name.clone().ok_or_else(|| ApiError {
+    let name = identity.name.clone().ok_or_else(unnamed)?;
+    Ok(Sender { name, identity })
+}
+
+fn unnamed() -> ApiError {
+    ApiError {
         status: StatusCode::FORBIDDEN,
         reason: "the request names no user: send a token in the header Ibnet-Token".to_owned(),
-    })?;
-    Ok(Sender { name, identity })
+    }
 }
