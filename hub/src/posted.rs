@@ -98,7 +98,8 @@ impl Request {
 }
 
 impl Posted {
-    /// Returns the mark. `None` if the host list is malformed, as in a file that was changed by hand.
+    /// Returns the mark. `None` if the host list is malformed, as in a file that was changed by
+    /// hand.
     pub(crate) fn mark(&self) -> Option<Mark> {
         Some(Mark {
             name: self.name.clone(),

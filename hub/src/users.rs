@@ -89,10 +89,10 @@ impl Users {
             .is_some_and(|proxy| peer.is_some_and(|peer| proxy.from.contains(&peer)))
     }
 
-    /// Returns who sends a request, or `None` if that must be known and is not. `password` tells
-    /// whether the request has the password; it is `None` without one.
+    /// Returns the sender of a request, or `None` if the sender is unknown and must be identified.
+    /// `password` is true if the request has the password, and `None` if the hub has none.
     ///
-    /// The second value tells whether somebody must be identified.
+    /// The second value is true if the sender must be identified.
     pub(crate) fn identify(
         &self,
         headers: &HeaderMap,

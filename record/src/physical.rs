@@ -290,9 +290,9 @@ const fn listed(page: Page, kind: Kind, field: &'static Field) -> Column {
     }
 }
 
-/// One value of each temperature sensor or fan that a switch lists, at most [`MAX_ITEMS`]. The arrays
-/// of sensors are equally long, and so are those of fans. A temperature is in thousandths of a
-/// degree Celsius, because an array has integers only; a sensor below 0 is left out.
+/// One value of each temperature sensor or fan that a switch lists, at most [`MAX_ITEMS`]. The
+/// arrays of sensors are equally long, and so are those of fans. A temperature is in thousandths of
+/// a degree Celsius, because an array has integers only; a sensor below 0 is left out.
 pub static LISTED: [Column; 6] = {
     const fn field(json: &'static str, unit: Unit) -> Field {
         Field::new(json, json, 0, 32)

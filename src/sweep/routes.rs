@@ -47,8 +47,8 @@ struct Node {
 }
 
 impl Cables {
-    /// Creates the cables of these devices: GUID, LID and kind of each. `cables` has the ends of each
-    /// cable, in any order and direction.
+    /// Creates the cables of these devices: GUID, LID and kind of each. `cables` has the ends of
+    /// each cable, in any order and direction.
     pub fn new(
         devices: impl IntoIterator<Item = (Guid, Lid, NodeKind)>,
         cables: impl IntoIterator<Item = (End, End)>,

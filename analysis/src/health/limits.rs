@@ -1,8 +1,8 @@
 //! The limits of bit errors of a link, and what they follow from.
 //!
 //! NVIDIA's InfiniBand Cluster Bring-up Procedure has limits for two kinds of error correction
-//! (FEC): low latency with PLR, and standard (KP4). The active FEC decides which of them hold. If it
-//! was not read, or if the table lacks it, the medium decides: the table names optical cables of
+//! (FEC): low latency with PLR, and standard (KP4). The active FEC decides which of them hold. If
+//! it was not read, or if the table lacks it, the medium decides: the table names optical cables of
 //! more than 100 m for the standard FEC. A text states which of these it was.
 
 use std::fmt;

@@ -283,9 +283,9 @@ impl End {
         self.applied.iter().filter(is_of_plane)
     }
 
-    /// Sets the limits for the FEC and the medium of the link.
-    /// Sets the limits for the FEC and the medium of the link. A link that is down has no active FEC,
-    /// so limits by an active FEC stay until another one is active.
+    /// Sets the limits for the FEC and the medium of the link. Sets the limits for the FEC and the
+    /// medium of the link. A link that is down has no active FEC, so limits by an active FEC stay
+    /// until another one is active.
     pub fn set_limits(&mut self, limits: Limits) {
         if self.limits.is_assumed() || !limits.is_assumed() {
             self.limits = limits;

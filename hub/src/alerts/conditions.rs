@@ -54,8 +54,8 @@ pub(crate) static HUB_BEHIND: Condition = condition("IbnetHubBehind", "warning",
 pub(crate) static SWITCH_DEAD: Condition = condition("InfinibandSwitchDead", "critical", 30);
 pub(crate) static HCA_DEAD: Condition = condition("InfinibandHcaDead", "warning", 120);
 pub(crate) static LINK_DOWN: Condition = condition("InfinibandLinkDown", "warning", 30);
-/// A link or a host that is down on purpose. Its alert stays pending, unless the settings have a hold
-/// time for it.
+/// A link or a host that is down on purpose. Its alert stays pending, unless the settings have a
+/// hold time for it.
 pub(crate) static INTENDED_DOWN: Condition = condition("InfinibandIntendedDown", "info", u64::MAX);
 pub(crate) static LINK_DEGRADED: Condition = condition("InfinibandLinkDegraded", "warning", 60);
 pub(crate) static LINK_UNHEALTHY: Condition = condition("InfinibandLinkUnhealthy", "warning", 0);

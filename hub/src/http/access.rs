@@ -40,10 +40,10 @@ const HEADERS: [(HeaderName, &str); 6] = [
     ),
 ];
 
-/// Returns the response that refuses a request, or `None` for an accepted request. `is_known` tells
-/// whether it has a password or a user, and is `None` if it needs none. `schemes` are those of the
-/// web page: `http` or `https`. `may_post` tells whether there are users who may change something;
-/// their roles are checked later.
+/// Returns the response that refuses a request, or `None` for an accepted request. `is_known` is
+/// true for a request with the password or of a user, and `None` if it needs neither. `schemes` are
+/// those of the web page: `http` or `https`. `may_post` is true if there are users who may change
+/// something; their roles are checked later.
 pub(crate) fn refusal(
     method: &Method,
     headers: &HeaderMap,

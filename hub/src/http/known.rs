@@ -74,7 +74,7 @@ impl Known {
     }
 }
 
-/// Returns the name under which a host of somebody else is shown.
+/// Returns the name that hides a host of another user.
 pub(super) fn other_host(host: &str) -> String {
     let hash = SECRET.hash_one(host.to_lowercase());
     format!("other-host-{:08x}", hash >> 32)

@@ -59,7 +59,8 @@ fn rows<R: Serialize>((from_ns, to_ns): (u64, u64), rows: Vec<R>) -> Result<Answ
     })
 }
 
-/// Returns a function that evaluates the time range of links, paths, trees and errors, and its weight.
+/// Returns a function that evaluates the time range of links, paths, trees and errors, and its
+/// weight.
 fn evaluated(
     app: &App,
     params: &Params,
@@ -73,8 +74,8 @@ fn evaluated(
     Ok((Weight::of_all_ports(&app.hub, range), find))
 }
 
-/// Returns the time range in nanoseconds since 1970. By default, it is [`USUAL_NS`] long and ends with
-/// the newest complete slot.
+/// Returns the time range in nanoseconds since 1970. By default, it is [`USUAL_NS`] long and ends
+/// with the newest complete slot.
 fn range(hub: &Hub, params: &Params) -> Result<(u64, u64), ApiError> {
     let state = hub.read();
     let interval_ns = state.samplers.interval_ns().max(1);

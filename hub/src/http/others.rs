@@ -47,7 +47,7 @@ pub(crate) enum Served {
     Refused,
 }
 
-/// Name of a job of somebody else.
+/// Replaces the ID of a job of another user.
 const OTHER_JOB: &str = "other job";
 
 /// Stands for a name in a query that is not shown to the user.
@@ -199,7 +199,7 @@ struct Asked {
     uri: Uri,
     /// Names that were replaced, in the order of their numbers.
     names: Vec<String>,
-    /// The words of the query in lower case: an error that repeats one tells nothing.
+    /// The words of the query in lower case: an error may repeat them.
     words: BTreeSet<String>,
     /// Text of a search, and number of its rows.
     text: String,
@@ -410,7 +410,7 @@ impl Viewer {
             (rule, Value::Array(values)) => {
                 values.retain_mut(|value| self.filter(field, value));
                 if rule == Some(&Rule::Name) {
-                    // The order of the names before tells something about them.
+                    // The names had an order that depends on them.
                     values.sort_by(|a, b| a.as_str().cmp(&b.as_str()));
                 }
             }
@@ -489,8 +489,8 @@ impl Viewer {
         true
     }
 
-    /// Returns whether a mark of applications belongs to an own job: it began while the job ran, and
-    /// has only hosts of the job.
+    /// Returns whether a mark of applications belongs to an own job: it began while the job ran,
+    /// and has only hosts of the job.
     fn has_mark(&self, mark: &Map<String, Value>) -> bool {
         let nodes = mark["nodes"]
             .as_str()
@@ -506,7 +506,7 @@ impl Viewer {
     }
 }
 
-/// Hides the job of somebody else.
+/// Hides the job of another user.
 fn hide_job(fields: &mut Map<String, Value>) {
     for (name, value) in fields {
         match (name.as_str(), &mut *value) {

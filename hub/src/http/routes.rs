@@ -131,7 +131,7 @@ async fn guard(State(app): State<App>, mut request: Request, next: Next) -> Resp
     );
     note(
         &app,
-        // Where nobody must be known, only a token names somebody.
+        // Where no user must be identified, only a token names one.
         identity
             .as_ref()
             .filter(|identity| is_needed || identity.name.is_some()),

@@ -61,7 +61,8 @@ fn is_within(mark: &Mark, (from, to): (u64, u64)) -> bool {
     mark.from < to && (mark.from >= from || mark.to.is_none_or(|end| end > from))
 }
 
-/// Returns the marks, the first start first, and why there are none or those of the file are missing.
+/// Returns the marks, the first start first, and why there are none or those of the file are
+/// missing.
 pub(crate) fn rows(hub: &Hub, wanted: &Wanted<'_>) -> (Vec<MarkRow>, Option<String>) {
     let (phases, mut reason) = match of_file(hub, wanted.range) {
         Some(Ok(marks)) => (marks, None),

@@ -187,7 +187,8 @@ pub(crate) fn hub(batches: &[String]) -> Hub {
     hub
 }
 
-/// Path of a file: the forwarding tables of the switches in [`LINKS`], or the marks of applications.
+/// Path of a file: the forwarding tables of the switches in [`LINKS`], or the marks of
+/// applications.
 pub(crate) fn file(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
     folder.join("src/query/tests").join(name)

@@ -134,7 +134,8 @@ impl Engine {
                 self.report_unsupported(index, group);
             }
             Purpose::Clear { .. } => self.clear_failed(index, 1),
-            // A request that was sent before the last change of the way says nothing about this one.
+            // A request that was sent before the last change of the way says nothing about this
+            // one.
             Purpose::Identity | Purpose::Lid if device.way.has_sent(&transaction.query) => {
                 // The end of a slot shows nothing about a route.
                 let is_lost = now >= transaction.sent + self.config.grace;

@@ -714,7 +714,8 @@ impl Engine {
         }
     }
 
-    /// Reads the reason why the link of a port went down, and its module, before all other readings.
+    /// Reads the reason why the link of a port went down, and its module, before all other
+    /// readings.
     pub fn read_link_down(&mut self, port: usize, now: Instant) {
         if self.physical.config.is_none() {
             return;

@@ -18,8 +18,8 @@ const WIDTH: usize = 90;
 /// Max number of jobs of an end.
 const MAX_JOBS: usize = 4;
 
-/// Writes how many ends of links have each verdict, and each end with the rules that apply, the worst
-/// verdict first. The rules have lines of their own, so that the table fits a terminal.
+/// Writes how many ends of links have each verdict, and each end with the rules that apply, the
+/// worst verdict first. The rules have lines of their own, so that the table fits a terminal.
 pub fn report(rows: &[HealthRow], zone: &Zone) -> String {
     let of = |verdict| rows.iter().filter(|row| row.verdict == verdict).count();
     let verdicts = [

@@ -43,9 +43,9 @@ fn place(link: u64, is_switch: bool) -> (String, u64, String) {
 
 /// Writes eight hours of readings, one in about a minute. Errors, link downs, resets of counters
 /// and temperatures are random; those of link 0 are always good, link 1 loses blocks at both ends,
-/// and one lane of link 2 has many more errors than the others. The active FEC is known of the links
-/// from 2 on; that of link 3 has stricter limits. The links 9 and 10 have four
-/// planes: one of link 9 carries 20 % less than the others, and one of link 10 is down.
+/// and one lane of link 2 has many more errors than the others. The active FEC is known of the
+/// links from 2 on; that of link 3 has stricter limits. The links 9 and 10 have four planes: one of
+/// link 9 carries 20 % less than the others, and one of link 10 is down.
 fn records(seed: u64) -> String {
     let (mut rng, mut text) = (fastrand::Rng::with_seed(seed), String::new());
     let mut ends: Vec<[End; 2]> = (0..LINKS).map(|_| Default::default()).collect();

@@ -58,8 +58,8 @@ impl<'a> Network<'a> {
         self.is_host(link) == [false; 2]
     }
 
-    /// Returns the data rate of a link in a bin, in Gb/s, from the records of either end. `None` for
-    /// the link of a host to its switch, which is the same as what the host sends.
+    /// Returns the data rate of a link in a bin, in Gb/s, from the records of either end. `None`
+    /// for the link of a host to its switch, which is the same as what the host sends.
     pub(super) fn load(&self, link: LinkIndex, bin: u64) -> Option<f64> {
         if self.is_host(link)[0] {
             return None;

@@ -236,8 +236,8 @@ fn link_that_is_down_on_purpose_is_listed_and_fires_no_alert() {
         ["InfinibandLinkDown/0x0000000000000001/1: The link of n1 port 1 to n2 port 1 is down"]
     );
     assert_eq!(fabric.run(120, healthy, json!({})), nothing());
-    // A host that restarts does not answer; the switch in front of it has the reason. If its link is
-    // up again, the host has another fault.
+    // A host that restarts does not answer; the switch in front of it has the reason. If its link
+    // is up again, the host has another fault.
     let dead = || with(&[(0x101, 1)], json!({"status": "unreachable"}));
     fabric.event_of_port("link_down", (1, 2), "");
     fabric.event_of_port("link_down_reason", (1, 2), &reason("yes"));

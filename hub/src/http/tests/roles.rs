@@ -27,7 +27,7 @@ const ROLES: [(&str, Option<&str>); 4] = [
 ];
 const ADA: Option<&str> = Some("ada-ada-ada-ada-ada");
 
-/// What belongs to somebody else. `ada` must not see it in any answer.
+/// What belongs to another user. `ada` must not see it in any answer.
 const OTHERS: [&str; 9] = [
     "node102",
     "node103",
@@ -484,7 +484,7 @@ fn proxy_may_end_tls_and_nobody_else() {
     assert_eq!((status([10, 0, 0, 9]), status([10, 0, 0, 8])), (200, 401));
 }
 
-/// A new field with strings is not shown to users before somebody has decided how.
+/// A new field with strings needs a rule before users see it.
 #[test]
 fn every_field_with_strings_has_a_rule() {
     /// Fields with a rule of their own, and those that users do not see.
