@@ -85,9 +85,13 @@ export function fillTo(element: HTMLElement, share: number, color: string): void
   element.style.backgroundSize = `${100 * Math.min(1, share)}% 100%`;
 }
 
+/** Selects what the keyboard reaches. */
+const FOCUSABLE = "a[href], button, [tabindex]";
+
 /**
  * Makes the children of an element match a list. Items that stay keep their elements, so hover,
- * focus and scroll position survive an update.
+ * focus and scroll position survive an update. If the item with the focus disappears, the item in
+ * its place gets the focus, or the element if the list is empty.
  */
 export function patch<Item>(
   parent: Element,
@@ -101,6 +105,8 @@ export function patch<Item>(
     const name = (child as HTMLElement).dataset.key;
     if (name !== undefined) old.set(name, child);
   }
+  const focused = document.activeElement as HTMLElement;
+  const index = [...parent.children].findIndex((child) => child.contains(focused));
   let place: Element | null = parent.firstElementChild;
   for (const item of items) {
     const name = key(item);
@@ -120,4 +126,11 @@ export function patch<Item>(
     if ((place as HTMLElement).dataset.key === undefined) place.remove();
     place = next;
   }
+  // An element that moves loses the focus too.
+  if (index < 0 || document.activeElement === focused) return;
+  const child = parent.children[Math.min(index, parent.children.length - 1)];
+  const next = child?.matches(FOCUSABLE) ? child : child?.querySelector(FOCUSABLE);
+  if (!focused.isConnected && !next) parent.setAttribute("tabindex", "-1");
+  const target = focused.isConnected ? focused : (next ?? parent);
+  (target as HTMLElement).focus({ preventScroll: true });
 }

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { test } from "node:test";
+import { build } from "esbuild";
 import { openPage, settled, show, shownSlot, skip, stepBack, VIEWS, withHub } from "./harness.mjs";
 
 const axe = skip
@@ -69,6 +70,7 @@ test("focus_is_visible_and_passes_through_all_parts_of_each_view", { skip }, asy
     await show(page, hub, view);
     const parts = new Set();
     let stop = {};
+    let last = "";
     for (let tabs = 0; stop !== null; tabs++) {
       assert.ok(tabs < 300, `${view}: the focus never leaves the page`);
       await page.keyboard.press("Tab");
@@ -77,11 +79,35 @@ test("focus_is_visible_and_passes_through_all_parts_of_each_view", { skip }, asy
       assert.ok(stop.isMarked, `${view}: no mark at ${stop.html}`);
       assert.ok(stop.isVisible, `${view}: ${stop.html}`);
       parts.add(stop.part);
+      last = stop.html;
     }
     for (const part of ["HEADER", "NAV", "MAIN", "FOOTER"])
-      assert.ok(parts.has(part), `${view}: ${part} is not reached`);
+      assert.ok(parts.has(part), `${view}: ${part} is not reached after ${last}`);
   }
   assert.deepEqual(faults, []);
+});
+
+test("list_keeps_the_focus_when_its_items_move_and_disappear", { skip }, async (context) => {
+  const { page } = await openPage(context, shared.browser, hub);
+  const entryPoints = [new URL("../../src/parts/dom.ts", import.meta.url).pathname];
+  const options = { entryPoints, bundle: true, format: "iife", globalName: "dom", write: false };
+  const script = (await build(options)).outputFiles[0].text;
+  await page.goto("about:blank");
+  await page.addScriptTag({ content: script });
+  const focusAfter = (...names) =>
+    page.evaluate((names) => {
+      const create = (name) => dom.h("div", {}, dom.h("button", {}, name));
+      dom.patch(document.querySelector("main"), names, String, create, () => {});
+      return document.activeElement.textContent || document.activeElement.tagName;
+    }, names);
+  await page.evaluate(() => document.body.append(document.createElement("main")));
+  await focusAfter("a", "b", "c");
+  await page.getByText("b").focus();
+  assert.equal(await focusAfter("b", "c", "a"), "b");
+  assert.equal(await focusAfter("c", "a", "b"), "b");
+  assert.equal(await focusAfter("c", "a"), "a");
+  assert.equal(await focusAfter("d", "e"), "e");
+  assert.equal(await focusAfter(), "MAIN");
 });
 
 test("keyboard_alone_compares_ports", { skip }, async (context) => {
