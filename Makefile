@@ -259,9 +259,8 @@ test-fleet: build-full deps-node tools ## 20 samplers with NATS, archive and hub
 	$(BUILD_HUB) $(FULL_HUB)
 	./tests/fleet/soak.py $(FLEET)
 
-# Those that are also run with SMPs by directed routes. In the last one of 45-traps, two HCAs, a link
-# that goes down is not noticed so.
-ROUTED_SCENARIOS = 10-first-light 20-counters 25-verify 27-clear 28-registers 30-faults 40-changes 42-peers 44-managers 46-routes 48-planarized 50-process
+# Those that are also run with SMPs by directed routes.
+ROUTED_SCENARIOS = 10-first-light 20-counters 25-verify 27-clear 28-registers 30-faults 40-changes 42-peers 44-managers 45-traps 46-routes 48-planarized 50-process
 
 # Number of repetitions of `make soak`.
 SOAK_RUNS ?= 20

@@ -146,6 +146,12 @@ impl Engine {
                 self.devices[index as usize].state_table.fail(next);
                 self.suspect_route(transaction);
             }
+            // A request on an earlier route shows nothing about this one.
+            Purpose::SwitchMask | Purpose::Link { .. } | Purpose::Fec { .. }
+                if !device.way.has_sent(&transaction.query) =>
+            {
+                device.read_links();
+            }
             // A device that ignores one of these requests ignores all of them. The others are
             // skipped, so that they do not delay the counters.
             Purpose::SwitchMask | Purpose::Link { .. } | Purpose::Fec { .. } => {

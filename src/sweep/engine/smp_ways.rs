@@ -244,6 +244,7 @@ impl Engine {
             return false;
         }
         device.state_table.read_again();
+        device.links.expire();
         self.verify_way(index);
         true
     }

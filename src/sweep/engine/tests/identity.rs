@@ -39,7 +39,7 @@ fn fabric_of(tree: &synthetic::FatTree) -> Fabric {
 /// A sweep of a small fat tree after its discovery, and its simulated fabric.
 pub(super) struct Sweep {
     pub(super) virtual_sweep: VirtualSweep,
-    sim: Arc<Mutex<SimFabric>>,
+    pub(super) sim: Arc<Mutex<SimFabric>>,
     pub(super) fabric: Fabric,
     pub(super) events: Vec<Event>,
 }

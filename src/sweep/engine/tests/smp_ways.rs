@@ -1,5 +1,7 @@
 //! Tests of SMPs by directed routes, on a simulated fabric that does not answer SMPs by LID.
 
+use std::sync::Arc;
+
 use ibnet_record::types::Lid;
 
 use super::identity::Sweep;
@@ -301,6 +303,54 @@ fn change_behind_a_cut_cable_is_one_event_if_devices_are_slow_and_slots_short() 
         }
         assert_eq!(events, [Event::Link(port)], "{delay} ms of {length} ms");
     }
+}
+
+/// The cable of a route is cut after some links were read.
+#[test]
+fn links_are_read_if_the_route_breaks_while_they_are_read() {
+    let mut cuts = 0;
+    for (delay, nth) in (0..24).flat_map(|delay| [0, 1, 2].map(|nth| (delay, nth))) {
+        let mut sweep = rare(false);
+        slots(&mut sweep, 2);
+        let [(id, spine), (other, leaf)] = ["spine01", "leaf02"].map(|name| sweep.find(name));
+        let ends = cable_of(&sweep, "leaf01", "spine01");
+        // New states of another switch are the times of the cut.
+        let first = sweep.port(leaf);
+        let (info, _) = sweep.virtual_sweep.engine.link(first).expect("read");
+        sweep.change(|sim| {
+            sim.set_smp_service(id, delay * MS / 4);
+            for port in &sweep.fabric.device(other).ports {
+                let state = PortInfo::DOWN;
+                sim.set_link(other, port.num, PortInfo { state, ..info });
+            }
+        });
+        for device in [spine, leaf] {
+            let engine = &mut sweep.virtual_sweep.engine;
+            let lid = engine.lid(device);
+            engine.read_links_at(lid);
+        }
+        let (sim, mut seen) = (Arc::clone(&sweep.sim), 0);
+        let start = sweep.virtual_sweep.now();
+        sweep.virtual_sweep.run_slot(start, SECOND, |event| {
+            if matches!(event, Event::Link(_)) {
+                if seen == nth {
+                    let mut sim = sim.lock().expect("no thread panicked");
+                    ends.iter()
+                        .for_each(|(id, port)| sim.set_peer(*id, *port, None));
+                    cuts += 1;
+                }
+                seen += 1;
+            }
+        });
+        sweep.virtual_sweep.wait_until(start + SECOND);
+        slots(&mut sweep, 3);
+        let engine = &sweep.virtual_sweep.engine;
+        let ports = engine.devices[spine].ports.clone();
+        let is_read = |port: u32| engine.ports[port as usize].state_read_at >= Some(start);
+        let unread: Vec<u32> = ports.filter(|port| !is_read(*port)).collect();
+        assert!(unread.is_empty(), "{delay}, after {nth} links: {unread:?}");
+    }
+    assert!(cuts > 24, "{cuts} cuts");
 }
 
 /// Exchanges the far ends of two cables, or puts them back.
