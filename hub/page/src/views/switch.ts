@@ -215,9 +215,11 @@ class SwitchView implements View {
     }
     if (isNew[1]) {
       this.verdicts = new Map();
-      for (const row of health.answer?.rows ?? [])
-        if (row.guid === this.guid)
-          this.verdicts.set(this.topology.indexOf(row.guid, row.port), row);
+      // A row is for a link and names the worse end of it, which can be the neighbour.
+      for (const row of health.answer?.rows ?? []) {
+        const end = [row, row.peer].find((each) => each?.guid === this.guid);
+        if (end) this.verdicts.set(this.topology.indexOf(end.guid, end.port), row);
+      }
     }
     if (isNew[2] || physical.error !== "") this.showDevice();
     if (isNew[3]) this.events.setRows(folded(events.answer?.rows ?? []));
@@ -437,7 +439,10 @@ class SwitchView implements View {
   /** Returns the faults of a port, or else its verdict with the rule. */
   private condition(port: number): string {
     const verdict = this.verdicts.get(port);
-    const rules = verdict === undefined ? [] : [verdict.verdict, verdictText(verdict)];
+    if (verdict === undefined) return this.faults(port);
+    const isOther = verdict.verdict !== "good" && verdict.guid !== this.guid;
+    const end = isOther ? `${verdict.verdict} at the other end` : verdict.verdict;
+    const rules = [end, verdictText(verdict)];
     return this.faults(port) || rules.filter((part) => part !== "").join(": ");
   }
 

@@ -133,6 +133,25 @@ test("page_of_a_port_shows_the_counters_of_its_last_record", { skip }, async (co
 });
 
 const live = isSimulated ? skip : "SKIPPED: the generated fabric has no records";
+test("a_switch_shows_the_verdicts_that_name_its_neighbours", { skip }, async (context) => {
+  const { page, faults } = await openPage(context, shared.browser, hub);
+  const { devices } = shared.topology;
+  const switches = devices.filter(({ kind }) => kind === "switch").map(({ guid }) => guid);
+  const { rows } = await hub.json("links/health?top=0");
+  const row = rows.find(({ peer }) => switches.includes(peer?.guid));
+  await show(page, hub, `switch/${row.peer.guid}`);
+  await page.waitForFunction(
+    ([port, verdict]) => {
+      const found = [...document.querySelectorAll(".switch-page .table-row")].find(
+        ({ firstElementChild }) => firstElementChild.textContent === String(port),
+      );
+      return found?.lastElementChild.textContent.startsWith(verdict);
+    },
+    [row.peer.port, row.verdict],
+  );
+  assert.deepEqual(faults, []);
+});
+
 test("two_clicks_lead_to_the_worst_port_of_the_fullest_switch", { skip: live }, async (context) => {
   const { page, faults } = await openPage(context, shared.browser, hub);
   await show(page, hub, "overview");
