@@ -56,6 +56,10 @@ const USUAL: Duration = Duration::from_millis(25);
 /// Time after which a missing register or a silent device is tried again.
 const RETRY: Duration = Duration::from_secs(3600);
 
+/// Lateness is reported if it lasts for this many times the time between two readings, and as over
+/// when no reading was late for as long: with two, each port was read at least once.
+const TURNS_OF_LATENESS: u32 = 2;
+
 /// Number of consecutive requests without a reply after which a device counts as silent.
 const MAX_SILENT: u8 = 3;
 
@@ -514,7 +518,7 @@ pub(super) struct Physical {
     /// Time of the last reading of each port, by kind; for planes of each of them.
     last: [Vec<Option<Instant>>; PhysicalKind::ALL.len()],
     /// Whether readings are later than they should be, by [`Job::times`].
-    is_late: [bool; TIMES],
+    lateness: [Lateness; TIMES],
     budget: Budget,
     /// Time until which a slot waits for a reply, to send the next request.
     wait: Option<Instant>,
@@ -571,6 +575,43 @@ impl Budget {
     }
 }
 
+/// Whether the readings of one kind are late.
+///
+/// The first readings of all kinds take the requests of the second ones, and readings of some
+/// devices can be in time while those of others are late. Neither is reported.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Lateness {
+    /// The first and the last late reading since readings were in time.
+    late: Option<(Instant, Instant)>,
+    is_reported: bool,
+}
+
+impl Lateness {
+    /// Notes a reading that is late by a time. Returns whether readings are late, if this changes.
+    pub(super) fn note(&mut self, late: Duration, every: Duration, now: Instant) -> Option<bool> {
+        let lasting = every * TURNS_OF_LATENESS;
+        let is_late = late > every;
+        if is_late {
+            let (first, _) = self.late.unwrap_or((now, now));
+            self.late = Some((first, now));
+            if self.is_reported || now - first < lasting {
+                return None;
+            }
+        } else {
+            let is_over = |(_, last)| late <= every / 2 && now - last > lasting;
+            if !self.late.is_some_and(is_over) {
+                return None;
+            }
+            self.late = None;
+            if !self.is_reported {
+                return None;
+            }
+        }
+        self.is_reported = is_late;
+        Some(is_late)
+    }
+}
+
 impl Physical {
     /// Prepares the readings of these ports.
     ///
@@ -590,7 +631,7 @@ impl Physical {
             active: Vec::with_capacity(2 * WINDOW),
             finished: VecDeque::with_capacity(FINISHED),
             last: PhysicalKind::ALL.map(|kind| vec![None; place_of(kind, count as u32, 0)]),
-            is_late: [false; TIMES],
+            lateness: [Lateness::default(); TIMES],
             budget: Budget::default(),
             wait: None,
         };
@@ -821,22 +862,18 @@ impl Engine {
     }
 
     /// Reports if readings become so late that the time between two of them is twice the configured
-    /// one, and if they are in time again.
+    /// one, and if all of them are in time again.
     fn note_lateness(&mut self, job: Job, now: Instant) {
         let (Some(config), Occasion::Periodic(_)) = (self.physical.config, job.occasion) else {
             return;
         };
         let (every, late) = (config.interval(job.kind, job.is_switch), now - job.due);
-        let is_late = &mut self.physical.is_late[job.times()];
-        let limit = if *is_late { every / 2 } else { every };
-        if (late > limit) != *is_late {
-            *is_late = !*is_late;
-            let event = Event::PhysicalLate {
+        if let Some(is_late) = self.physical.lateness[job.times()].note(late, every, now) {
+            self.events.push_back(Event::PhysicalLate {
                 kind: job.kind,
                 every: every + late,
-                is_late: *is_late,
-            };
-            self.events.push_back(event);
+                is_late,
+            });
         }
     }
 

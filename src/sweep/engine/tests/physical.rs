@@ -10,6 +10,7 @@ use ibnet_record::types::LinkRate;
 use super::*;
 use crate::mad::smp::PortInfo;
 use crate::mad::transport::sim::{Firmware, Options, SimFabric};
+use crate::sweep::engine::physical::Lateness;
 use crate::sweep::virtual_sweep::{VirtualSweep, all_linked_ports};
 use crate::topology::synthetic::FatTree;
 use crate::topology::{DeviceId, Fabric, ports_report};
@@ -278,6 +279,47 @@ fn too_small_budget_is_reported_once_and_ends_no_reading() {
     let ports: std::collections::BTreeSet<_> =
         readings.iter().map(|reading| reading.port).collect();
     assert_eq!(ports.len(), sweep.ports);
+}
+
+#[test]
+fn first_readings_of_all_kinds_are_not_reported_as_late() {
+    // Enough for all readings of this fabric, in which a switch has only eight hosts.
+    let config = Some(PhysicalConfig {
+        budget_ppm: 45_000,
+        ..PhysicalConfig::default()
+    });
+    let mut sweep = Sweep::new(config, Firmware::Reliable);
+    let (readings, events) = sweep.run(600);
+    // The first modules and sensors take the budget of the second readings of ports.
+    let is_slow = |reading: &PhysicalReading| {
+        reading.kind == PhysicalKind::Phy && reading.since.is_some_and(|since| since > 60 * SECOND)
+    };
+    assert!(readings.iter().any(is_slow));
+    let late: Vec<_> = events
+        .iter()
+        .filter(|event| matches!(event, Event::PhysicalLate { .. }))
+        .collect();
+    assert!(late.is_empty(), "{late:?}");
+}
+
+#[test]
+fn lateness_of_some_devices_is_one_event_until_all_are_in_time() {
+    let mut lateness = Lateness::default();
+    let every = 30 * SECOND;
+    let mut events = Vec::new();
+    for second in 0..1000_u32 {
+        // Every other reading is in time. From 500 s on, all are.
+        let late = if second < 500 && second % 2 == 0 {
+            40
+        } else {
+            0
+        };
+        let now = Instant::ZERO + second * SECOND;
+        if let Some(is_late) = lateness.note(late * SECOND, every, now) {
+            events.push((second, is_late));
+        }
+    }
+    assert_eq!(events, [(60, true), (559, false)]);
 }
 
 #[test]
