@@ -109,6 +109,12 @@ pub struct Applied {
     pub lane: Option<usize>,
 }
 
+/// Returns a lower bound with two digits, of which the others would be noise.
+fn two_digits(value: f64) -> f64 {
+    let unit = 10_f64.powi((value.max(1.0).log10().floor() as i32 - 1).max(0));
+    (value / unit).floor() * unit
+}
+
 impl fmt::Display for Applied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { value, limit, .. } = self;
@@ -121,7 +127,8 @@ impl fmt::Display for Applied {
             Rule::Bursts => write!(f, "{value} bursts of bit errors in 24 h"),
             Rule::Lane => write!(
                 f,
-                "lane {lane}: at least {value:.0} times the bit errors of the others"
+                "lane {lane}: at least {} times the bit errors of the others",
+                two_digits(*value)
             ),
             Rule::Hot => write!(f, "module {value:.0} C, limit {limit:.0} C"),
             Rule::Jump => write!(f, "module {value:.0} C warmer at once"),

@@ -112,7 +112,7 @@ export function totalsOf(
 export function answersText({ ports, down, without }: Totals, isPartial: boolean): string[] {
   return [
     `of ${grouped(ports)}`,
-    ...(down > 0 ? [`${grouped(down)} down`] : []),
+    ...(down > 0 ? [`${grouped(down)} with the link down`] : []),
     // Ports of samplers that have not ended the slot have no data yet.
     ...(isPartial
       ? ["slot not complete"]

@@ -245,7 +245,7 @@ export class Chart {
           distr: scale === "log" ? 3 : 1,
           range: (_plot, least, most) =>
             scale === undefined
-              ? [0, share ? 1 : Math.max(most ?? 0, 1e-9) * 1.08]
+              ? [0, share ? shareAbove(most ?? 0) : Math.max(most ?? 0, 1e-9) * 1.08]
               : around(least, most, scale),
         },
       },
@@ -263,7 +263,7 @@ export class Chart {
           // Each split of a logarithmic axis is a decade.
           filter: (_plot, splits) => splits,
           values: (_plot, splits) =>
-            splits.map((value) => (value === 0 ? "0" : format(value).replace(".0e", "e"))),
+            splits.map((value) => (value === 0 ? "0" : format(value).replace(/\.0+(?=\D)/, ""))),
           space: 28,
         },
       ],
@@ -304,6 +304,11 @@ export class Chart {
 
 function lineColor(index: number): string {
   return LINES[index % LINES.length][theme().name];
+}
+
+/** Returns the end of an axis of shares: the first round share that no value exceeds. */
+function shareAbove(most: number): number {
+  return [0.05, 0.1, 0.25, 0.5].find((end) => most <= end) ?? 1;
 }
 
 /** Returns a range around values: whole decades on a logarithmic axis, else a unit more. */

@@ -18,7 +18,7 @@ import { drawSubject, subjectText } from "./subject";
 
 /** The event kinds of the hub that the view offers, and marks. */
 const KINDS: readonly (readonly [string, string])[] = [
-  ["", "All"],
+  ["", "All events"],
   ["links", "Links"],
   ["devices", "Devices"],
   ["counters", "Counters"],
@@ -186,7 +186,7 @@ export function makeEvents(app: App, topology: Topology): View {
         kinds.element,
         filter.element,
         note,
-        h("span", { class: "muted" }, "A click on a row shows that time."),
+        h("span", { class: "muted" }, "Choose a row to show that time."),
       ),
       managers.element,
       marks.table.element,

@@ -260,9 +260,16 @@ function missingText({ missing }: GroupDetail): string {
 function figures(row: GroupDetail): HTMLElement[] {
   const seconds = (row.to_ns - row.from_ns) / 1e9;
   const mean = (bytes: number) => `mean ${scaled((8 * bytes) / seconds, "b/s")}`;
-  const times = (value: number | null) => (value === null ? "–" : `${value.toFixed(2)} ×`);
-  const gini = (value: number | null) =>
-    value === null ? "the mean of the hosts" : `the mean; Gini ${value.toFixed(2)}`;
+  const busiest = (
+    title: string,
+    bytes: "in_bytes" | "out_bytes",
+    { max_to_mean, gini }: GroupDetail["in_imbalance"],
+  ) => {
+    const [host] = [...row.targets].sort((x, y) => y[bytes] - x[bytes]);
+    if (host === undefined || max_to_mean === null) return figure(title, "–", "");
+    const uneven = gini === null ? "" : `; Gini ${gini.toFixed(2)}`;
+    return figure(title, host.host, `${max_to_mean.toFixed(2)} × the mean${uneven}`);
+  };
   return [
     figure(
       "Hosts",
@@ -273,8 +280,8 @@ function figures(row: GroupDetail): HTMLElement[] {
     ),
     figure("Received", scaled(row.in_bytes, "B"), mean(row.in_bytes)),
     figure("Sent", scaled(row.out_bytes, "B"), mean(row.out_bytes)),
-    figure("Busiest receiver", times(row.in_imbalance.max_to_mean), gini(row.in_imbalance.gini)),
-    figure("Busiest sender", times(row.out_imbalance.max_to_mean), gini(row.out_imbalance.gini)),
+    busiest("Busiest receiver", "in_bytes", row.in_imbalance),
+    busiest("Busiest sender", "out_bytes", row.out_imbalance),
   ];
 }
 

@@ -220,8 +220,10 @@ class JobView implements View {
   private showFigures(row: JobDetail): void {
     const seconds = jobSeconds(row, Date.now());
     const measured = ((row.traffic_to_ns ?? 0) - (row.traffic_from_ns ?? 0)) / 1e9;
+    // The records can begin after the job.
+    const of = measured < 0.98 * seconds ? ` in ${duration(Math.round(measured))}` : "";
     const rate = (bytes: number | null) =>
-      bytes === null || measured <= 0 ? "" : `mean ${scaled((8 * bytes) / measured, "b/s")}`;
+      bytes === null || measured <= 0 ? "" : `mean ${scaled((8 * bytes) / measured, "b/s")}${of}`;
     const known = (covered: number | null) =>
       covered === null || covered >= 0.999 * measured
         ? ""

@@ -64,21 +64,33 @@ export function makeLinks(app: App, topology: Topology): View {
   ];
   const values: Column<Link>[] = [
     {
-      ...meterColumn("down", "Use ↓", "Utilization: the upper end sends", ({ a }) => use(a), false),
+      ...meterColumn(
+        "down",
+        "Use, down",
+        "Utilization: the upper end sends",
+        ({ a }) => use(a),
+        false,
+      ),
       line: 2,
     },
     {
-      ...meterColumn("up", "Use ↑", "Utilization: the lower end sends", ({ b }) => use(b), false),
+      ...meterColumn("up", "Use, up", "Utilization: the lower end sends", ({ b }) => use(b), false),
       line: 2,
     },
     meterColumn(
       "wait-down",
-      "Blocked ↓",
+      "Blocked, down",
       "Blocked share of the upper end",
       ({ a }) => wait(a),
       true,
     ),
-    meterColumn("wait-up", "Blocked ↑", "Blocked share of the lower end", ({ b }) => wait(b), true),
+    meterColumn(
+      "wait-up",
+      "Blocked, up",
+      "Blocked share of the lower end",
+      ({ b }) => wait(b),
+      true,
+    ),
     {
       id: "trend",
       title: "Last minute",

@@ -6,7 +6,7 @@ import type { MarkRow, MarkRows, Metric } from "../../contract/types";
 import { BAND, drawBand } from "../../draw/band";
 import { clear, createSurface, hatch, type Surface } from "../../draw/canvas";
 import { metricName, scaleOf } from "../../draw/scale";
-import { theme } from "../../draw/theme";
+import { theme, zoomText } from "../../draw/theme";
 import type { App } from "../../model/app";
 import { type Cell, timeCells, timeHeads } from "../../model/csv";
 import { endsOf, JOBS, markText } from "../../model/marks";
@@ -572,10 +572,9 @@ class Heatmap implements View {
     const shown = `${rows}${lines}, ${length} a column`;
     const hasMetric = this.app.metrics.some(({ name }) => name === window.metric);
     const error = hasMetric ? failed : `The hub has no metric ${window.metric}`;
-    const drag = isScrolled ? "A drag scrolls, the" : "The";
     const hint = isLoading
       ? "Older slots are loading."
-      : `${drag} wheel or two fingers zoom, a click opens.`;
+      : `${isScrolled ? "A drag scrolls, " : ""}${zoomText()}.`;
     this.note.classList.toggle("alert-text", error !== "");
     setText(this.note, error === "" ? `${shown}. ${hint}` : `${error}.`);
     this.surface.canvas.setAttribute(

@@ -149,10 +149,9 @@ export class Congestion {
     const lost = duration((region ?? row).held_up_seconds);
     setText(
       text,
-      `${CAUSES[row.why] ?? row.why}${row.confidence === "low" ? " (low confidence)" : ""}, ${this.when(row)}; ${count(victims, "port")} ${victims === 1 ? "waits" : "wait"} (${count(row.host_ports, "host")}); ${lost} lost`,
+      `${CAUSES[row.why] ?? row.why}${row.confidence === "low" ? " (low confidence)" : ""}, ${this.when(row)}; ${count(victims, "port")} ${victims === 1 ? "waits" : "wait"} (${count(row.host_ports, "host")}); ${lost} lost in all`,
     );
-    const parts = region === undefined ? [] : [`Region ${region.region}`, jobsText(region)];
-    setText(name, parts.filter((part) => part !== "").join(", "));
+    setText(name, region === undefined ? "" : jobsText(region));
     if (isNew) this.chain(steps as HTMLElement, row);
     const port = this.topology.indexOf(row.root.guid, row.root.port);
     if (port >= 0)

@@ -18,6 +18,13 @@ interface Counted {
   totals: Totals | null;
 }
 
+/** Titles of the largest values of the shown slot. */
+const TITLES_OF_A_SLOT: ReadonlyMap<string, string> = new Map([
+  ["leaf", "Fullest leaf"],
+  ["fullest", "Fullest link"],
+  ["blocked", "Blocked ports"],
+]);
+
 export class Verdict {
   readonly element: HTMLElement;
   private readonly sentence = h("p", { class: "verdict-text", role: "status" });
@@ -45,9 +52,7 @@ export class Verdict {
         { class: "figures" },
         figure("answered", "Ports that answer"),
         figure("injected", "Data from hosts"),
-        figure("leaf", "Fullest leaf"),
-        figure("fullest", "Fullest link"),
-        figure("blocked", "Blocked ports"),
+        ...[...TITLES_OF_A_SLOT].map(([id, title]) => figure(id, title)),
       ),
     );
   }
@@ -122,6 +127,10 @@ export class Verdict {
   /** Shows a figure. A click on it opens what it is about. */
   private figure(id: string, value: string, note: string, target: Partial<State>): void {
     const figure = this.figures.get(id)!;
+    // The sentence is about a minute, these about one slot.
+    const title = TITLES_OF_A_SLOT.get(id);
+    if (title !== undefined)
+      setText(figure.children[0], `${title}${this.app.isLive ? " now" : ""}`);
     setAttribute(figure, "href", this.app.href(target));
     setAttribute(figure, "title", note);
     setText(figure.children[1], value);
