@@ -44,7 +44,7 @@ export function partialSpans(
 }
 
 /** Data rates of a port or of a sender over time. */
-export type Course = Pick<PortRate, "port" | "gbps">;
+export type Course = Pick<PortRate, "port" | "gbps"> & { isRest?: true };
 
 /**
  * Returns the first `most` curves. If there are more, the last one is the sum of all others, as in
@@ -56,7 +56,8 @@ export function largest(rates: readonly Course[], most: number, what: string): C
   const sum = others
     .map(({ gbps }) => gbps)
     .reduce((x, y) => x.map((value, bin) => plus(value, y[bin])));
-  return [...rates.slice(0, most - 1), { port: `${others.length} other ${what}`, gbps: sum }];
+  const rest = { port: `${others.length} other ${what}`, gbps: sum, isRest: true } as const;
+  return [...rates.slice(0, most - 1), rest];
 }
 
 function plus(x: number | null, y: number | null): number | null {

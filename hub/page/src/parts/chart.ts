@@ -22,6 +22,8 @@ export interface Curve {
   /** Null is a gap. */
   v: (number | null)[];
   dashed?: boolean;
+  /** The sum of curves that have none of their own. */
+  isRest?: boolean;
   /** Of earlier values: the curve of now, and how much earlier they are in milliseconds. */
   earlier?: { of: number; shift: number };
 }
@@ -83,8 +85,8 @@ export class Chart {
           rows: () => courseRows(this.shown.curves, this.shown.unit),
           layers: () => (this.plot === null ? [] : [this.plot.ctx.canvas]),
           lines: () =>
-            this.shown.curves.map(({ label, dashed = false, earlier }, index) => ({
-              color: lineColor(earlier?.of ?? index),
+            this.shown.curves.map(({ label, dashed = false, earlier, isRest }, index) => ({
+              color: isRest ? theme().faint : lineColor(earlier?.of ?? index),
               text: label,
               dashed,
             })),
@@ -277,8 +279,8 @@ export class Chart {
                 ? clock(1000 * value)
                 : `${clock(1000 * value)} and ${dayTime(1000 * value - shift)}`,
         },
-        ...curves.map(({ label, dashed, earlier }, index) => {
-          const color = lineColor(earlier?.of ?? index);
+        ...curves.map(({ label, dashed, earlier, isRest }, index) => {
+          const color = isRest ? colors.faint : lineColor(earlier?.of ?? index);
           return {
             label,
             stroke: color,

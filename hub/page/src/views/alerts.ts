@@ -43,7 +43,10 @@ function columns(app: App): Column<AlertRow>[] {
       width: "72px",
       value: (row) => SEVERITIES.indexOf(row.severity),
       saved: (row) => row.severity,
-      text: (row) => row.severity,
+      draw: (cell, row) => {
+        setText(cell, row.severity);
+        cell.classList.toggle("alert-text", row.severity === "critical");
+      },
     },
     {
       id: "runbook",

@@ -4,6 +4,7 @@ import { codeOf, FULL, shareOf, stateOf } from "../contract/frame";
 import type { PortName } from "../contract/types";
 import { blockedScale, utilizationScale } from "../draw/scale";
 import type { App } from "../model/app";
+import { UTILIZATION } from "../model/state";
 import { portKey } from "../model/topology";
 import { duration, percent, scaled } from "../model/units";
 import { barText } from "../parts/meter";
@@ -41,6 +42,36 @@ export function meterColumn<Row>(
 /** Returns a code that is a value, for sorting. */
 export function rank(code: number): number | null {
   return code <= FULL ? code : null;
+}
+
+/** Number of slots of a curve in a table. */
+const TREND_SLOTS = 60;
+
+/**
+ * A column with the utilization of the last minute, of the port that had the highest value. The
+ * order is that of this value.
+ */
+export function trendColumn<Row>(app: App, ports: (row: Row) => number[]): Column<Row> {
+  const traces = (row: Row) =>
+    ports(row)
+      .map((port) => app.trace(UTILIZATION, port, TREND_SLOTS))
+      .map((codes) => ({ codes, highest: highest(codes) }))
+      .sort((x, y) => (y.highest ?? -1) - (x.highest ?? -1));
+  return {
+    id: "trend",
+    title: "Last minute",
+    hint: "Utilization of the end that was fuller; the order is that of its highest value",
+    width: "minmax(80px, 0.9fr)",
+    value: (row) => traces(row)[0].highest,
+    picture: (row) => ({ codes: traces(row)[0].codes, scale: utilizationScale }),
+  };
+}
+
+/** Returns the highest code that is a value. */
+function highest(codes: Uint16Array): number | null {
+  let found: number | null = null;
+  for (const code of codes) if (code <= FULL && (found === null || code > found)) found = code;
+  return found;
 }
 
 /** A column with a share as a bar. */

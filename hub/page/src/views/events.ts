@@ -51,7 +51,7 @@ export function eventColumns(app: App): Column<FoldedEvent>[] {
       id: "ts",
       line: 1,
       title: "Time",
-      width: "160px",
+      width: "minmax(84px, 0.6fr)",
       value: (row) => row.ts,
       unit: "time",
       text: (row) => dayTime(row.ts / 1e6),

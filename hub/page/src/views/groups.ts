@@ -197,8 +197,9 @@ class GroupsView implements View {
     const t = binEnds(row);
     const [from, to] = [row.start_ns / 1e6, t.at(-1) ?? row.start_ns / 1e6];
     const curves = (rates: readonly Course[], what: string) =>
-      largest(rates, LINES.length, what).map(({ port, gbps }) => ({
+      largest(rates, LINES.length, what).map(({ port, gbps, isRest }) => ({
         label: port,
+        isRest,
         t,
         v: gbps.map((rate) => (rate === null ? null : rate * 1e9)),
       }));

@@ -56,6 +56,7 @@ export function makeHealth(app: App, _topology: Topology): View {
       draw: (cell, row) => {
         setText(cell, row.verdict);
         cell.classList.toggle("alert-text", isFault(row));
+        cell.classList.toggle("muted", row.verdict === "good");
       },
     },
     {
@@ -91,7 +92,7 @@ export function makeHealth(app: App, _topology: Topology): View {
       text: ({ raw }) => (raw === null ? "–" : significantRatio(raw.ratio)),
     },
     text("serial", "Serial number", "Of the cable or the module", "126px", (row) => row.serial, 2),
-    text("module", "Module", "Vendor and part number", "minmax(92px, 0.9fr)", (row) =>
+    text("module", "Module", "Vendor and part number", "minmax(92px, 1.6fr)", (row) =>
       `${row.vendor} ${row.part}`.trim(),
     ),
     {

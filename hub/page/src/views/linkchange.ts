@@ -77,7 +77,7 @@ export class LinkChange {
     const hint = `Mean ${what} of the direction with more`;
     const column: Column<Link> = {
       id: `${id}-change`,
-      title: "Change",
+      title: `${title} change`,
       hint: `${hint}: the difference of both times in percentage points`,
       end: true,
       width: "112px",
@@ -92,7 +92,7 @@ export class LinkChange {
     const columns = [
       meterColumn(`${id}-now`, title, hint, now, isBlocked),
       {
-        ...meterColumn(`${id}-before`, "Before", `${hint}, ${earlier}`, before, isBlocked),
+        ...meterColumn(`${id}-before`, `${title} before`, `${hint}, ${earlier}`, before, isBlocked),
         savedTitle: `${title}, ${earlier}`,
       },
       column,

@@ -2,7 +2,6 @@
 
 import { NO_DATA } from "../contract/frame";
 import type { LinkRows } from "../contract/types";
-import { utilizationScale } from "../draw/scale";
 import type { App, Change } from "../model/app";
 import { Poll } from "../model/poll";
 import { BLOCKED, UTILIZATION } from "../model/state";
@@ -15,11 +14,9 @@ import { ShiftControl } from "../parts/shift";
 import { type Column, Table } from "../parts/table";
 import type { View } from "../parts/view";
 import { CablingNote } from "./cabling";
-import { drawPort, meterColumn, rank } from "./columns";
+import { drawPort, meterColumn, trendColumn } from "./columns";
 import { LinkChange } from "./linkchange";
 import { LiveTable } from "./livetable";
-
-const TREND_SLOTS = 60;
 
 /** Changes that affect the table. */
 const SHOWN: readonly Change[] = ["slot", "values", "state"];
@@ -32,14 +29,12 @@ export function makeLinks(app: App, topology: Topology): View {
 
   const use = (port: number) => utilization?.[port] ?? NO_DATA;
   const wait = (port: number) => blocked?.[port] ?? NO_DATA;
-  /** Returns the end with the higher utilization. */
-  const fuller = ({ a, b }: Link) => ((rank(use(a)) ?? -1) >= (rank(use(b)) ?? -1) ? a : b);
   const errorsOf = ({ a, b }: Link) =>
     errors.get(topology.keyOf(a)) ?? errors.get(topology.keyOf(b)) ?? null;
   const end = (id: string, title: string, port: (link: Link) => number): Column<Link> => ({
     id,
     title,
-    width: "minmax(110px, 1.1fr)",
+    width: "minmax(136px, 1.3fr)",
     line: 1,
     isFixed: true,
     value: (link) => topology.nameOf(port(link)),
@@ -91,17 +86,7 @@ export function makeLinks(app: App, topology: Topology): View {
       ({ b }) => wait(b),
       true,
     ),
-    {
-      id: "trend",
-      title: "Last minute",
-      hint: "Larger utilization of both directions",
-      width: "minmax(80px, 0.9fr)",
-      value: (link) => rank(use(fuller(link))),
-      picture: (link) => ({
-        codes: app.trace(UTILIZATION, fuller(link), TREND_SLOTS),
-        scale: utilizationScale,
-      }),
-    },
+    trendColumn(app, ({ a, b }) => [a, b]),
   ];
   const last: Column<Link>[] = [
     {

@@ -1,7 +1,7 @@
 //! A table of links or ports with live values: its filter, the number of its rows, and their order.
 
 import type { App } from "../model/app";
-import { count, grouped } from "../model/units";
+import { clock, count, grouped } from "../model/units";
 import { h, setText } from "../parts/dom";
 import { makeFilter } from "../parts/filter";
 import { portMatches } from "../parts/search";
@@ -14,6 +14,7 @@ export class LiveTable<Row> {
   readonly filter;
   readonly note = h("span", { class: "muted", role: "status" });
   private sortedAt: number | null = null;
+  private found = "";
   private filtered: string | null = null;
 
   constructor(
@@ -40,15 +41,23 @@ export class LiveTable<Row> {
       );
       this.table.setRows(shown);
       const all = count(this.rows.length, this.one);
-      setText(
-        this.note,
-        shown.length === this.rows.length ? all : `${grouped(shown.length)} of ${all}`,
-      );
+      this.found = shown.length === this.rows.length ? all : `${grouped(shown.length)} of ${all}`;
+      this.say();
       return;
     }
     if (isChanged) this.table.refresh();
     if (Math.abs(slot - this.sortedAt) < SORT_SLOTS) return;
     this.sortedAt = slot;
     this.table.sortSoon();
+    this.say();
+  }
+
+  /** States the number of rows, and the time of their order, because values change meanwhile. */
+  private say(): void {
+    const order =
+      this.app.isLive && this.sortedAt !== null
+        ? `, order of ${clock(this.app.timeOf(this.sortedAt))}`
+        : "";
+    setText(this.note, `${this.found}${order}`);
   }
 }

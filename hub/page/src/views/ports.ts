@@ -1,7 +1,6 @@
 //! All ports as a table. Selected ports are compared in one chart.
 
 import { FULL, NO_DATA, stateOf } from "../contract/frame";
-import { utilizationScale } from "../draw/scale";
 import type { App } from "../model/app";
 import { BLOCKED, UTILIZATION } from "../model/state";
 import type { Topology } from "../model/topology";
@@ -10,10 +9,9 @@ import { orderOf } from "../parts/filter";
 import { BLOCKED_LEGEND, legend, UTILIZATION_LEGEND } from "../parts/meter";
 import { type Column, Table } from "../parts/table";
 import type { View } from "../parts/view";
-import { drawPort, meterColumn, rank } from "./columns";
+import { drawPort, meterColumn, trendColumn } from "./columns";
 import { LiveTable } from "./livetable";
 
-const TREND_SLOTS = 60;
 const MAX_COMPARED = 6;
 
 export function makePorts(app: App, topology: Topology): View {
@@ -103,16 +101,7 @@ export function makePorts(app: App, topology: Topology): View {
     { ...meterColumn("use", "Sends", "Utilization, sending", use, false), line: 2 },
     meterColumn("received", "Receives", "Utilization of the other end, sending", received, false),
     { ...meterColumn("wait", "Blocked", "Blocked share", wait, true), line: 2 },
-    {
-      id: "trend",
-      title: "Last minute",
-      width: "minmax(80px, 0.9fr)",
-      value: (port) => rank(use(port)),
-      picture: (port) => ({
-        codes: app.trace(UTILIZATION, port, TREND_SLOTS),
-        scale: utilizationScale,
-      }),
-    },
+    trendColumn(app, (port) => [port]),
     {
       id: "sampler",
       title: "Sampler",

@@ -108,7 +108,7 @@ class SwitchView implements View {
     this.table.element.style.height = `${((rows + 1.6) * ROW * zoom() * (phone().matches ? 2.8 : 1)) | 0}px`;
     this.events = new Table({
       label: "Events of this switch",
-      columns: eventColumns(app),
+      columns: eventColumns(app).filter(({ id }) => id !== "sampler"),
       key: (row) => `${row.ts} ${row.event} ${row.port}`,
       sort: "ts",
       descending: true,

@@ -419,7 +419,7 @@ test("courses_behind_the_largest_ones_are_added_and_gaps_stay_gaps", () => {
   assert.deepEqual(largest(rates, 3, "ports"), [
     rates[0],
     rates[1],
-    { port: "3 other ports", gbps: [3, null] },
+    { port: "3 other ports", gbps: [3, null], isRest: true },
   ]);
   assert.deepEqual(
     binEnds({ start_ns: 2e9, bin_ns: 1e9, in_max_to_mean: [1, null] }),
