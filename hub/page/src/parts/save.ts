@@ -1,6 +1,7 @@
 //! Saves a table as CSV, and a picture as CSV and PNG: the buttons, and the frame of the picture.
 
-import { dots, hatch } from "../draw/canvas";
+import { drawElement } from "../draw/element";
+import { paintSwatch } from "../draw/swatch";
 import { font, theme, zoom } from "../draw/theme";
 import type { App } from "../model/app";
 import { type Cell, csv, fileName } from "../model/csv";
@@ -26,11 +27,13 @@ export interface Savable {
   title: string;
   /** The rows with their heads. */
   rows: () => Iterable<readonly Cell[]>;
-  /** The canvases of the picture, the lowest first. A table has none. */
-  layers?: () => readonly HTMLCanvasElement[];
+  /** The canvases of the picture, the lowest first, or its element. A table has none. */
+  layers?: () => readonly (HTMLElement | SVGElement)[];
   /** The curves of the picture. Other pictures have the legend of their view. */
   lines?: () => readonly LegendLine[];
   unit?: () => string;
+  /** What the page says about the picture. */
+  note?: () => string;
   /** Time of the values in milliseconds, if it is not that of the page. */
   span?: () => Span | null;
   /** What is missing, because the hub sent only a part. It is in the name of the file. */
@@ -82,8 +85,8 @@ function saveRows(what: Savable): void {
   download(nameOf(what, "csv"), new Blob(csv(what.rows()), { type: "text/csv;charset=utf-8" }));
 }
 
-function savePicture(what: Savable, layers: readonly HTMLCanvasElement[]): void {
-  const shown = layers.filter((canvas) => !canvas.hidden && canvas.width > 0);
+function savePicture(what: Savable, layers: readonly (HTMLElement | SVGElement)[]): void {
+  const shown = layers.filter((layer) => layer.clientWidth > 0);
   if (shown.length === 0) return;
   pictureOf(what, shown).toBlob((blob) => {
     if (blob !== null) download(nameOf(what, "png"), blob);
@@ -120,9 +123,14 @@ interface Item {
 }
 
 /** Adds the title, the fabric, the time, the unit and the legend to what is on the screen. */
-function pictureOf(what: Savable, layers: readonly HTMLCanvasElement[]): HTMLCanvasElement {
-  const [{ width, height, clientWidth }] = layers;
-  const ratio = (width / (clientWidth || width)) * zoom();
+function pictureOf(what: Savable, shown: readonly (HTMLElement | SVGElement)[]): HTMLCanvasElement {
+  const layers = shown.map((layer) =>
+    layer instanceof HTMLCanvasElement
+      ? { canvas: layer, ratio: layer.width / layer.clientWidth }
+      : drawElement(layer),
+  );
+  const { width, height } = layers[0].canvas;
+  const ratio = layers[0].ratio * zoom();
   const canvas = h("canvas");
   const pen = canvas.getContext("2d")!;
   const colors = theme();
@@ -134,7 +142,7 @@ function pictureOf(what: Savable, layers: readonly HTMLCanvasElement[]): HTMLCan
     pen.font = style;
     return text === "" ? 0 : pen.measureText(text).width + 6;
   };
-  const items = (what.lines?.().map(lineItem) ?? legendItems(layers[0])).map((item) => {
+  const items = (what.lines?.().map(lineItem) ?? legendItems(shown[0])).map((item) => {
     const left = widthOf(item.before);
     return { ...item, left, width: left + item.swatch + 6 + widthOf(item.text) };
   });
@@ -159,7 +167,7 @@ function pictureOf(what: Savable, layers: readonly HTMLCanvasElement[]): HTMLCan
   pen.fillStyle = colors.surface;
   pen.fillRect(0, 0, canvas.width, canvas.height);
   for (const layer of layers)
-    pen.drawImage(layer, Math.round(EDGE * ratio), Math.round(head * ratio));
+    pen.drawImage(layer.canvas, Math.round(EDGE * ratio), Math.round(head * ratio));
   pen.setTransform(ratio, 0, 0, ratio, EDGE * ratio, 0);
   pen.textBaseline = "middle";
   texts.forEach(([text, style, color], at) => {
@@ -179,8 +187,8 @@ function pictureOf(what: Savable, layers: readonly HTMLCanvasElement[]): HTMLCan
   return canvas;
 }
 
-/** Returns the fabric and the item, the time, and the unit of a picture. */
-function aboutTexts({ span, unit, cut }: Savable): string[] {
+/** Returns the fabric and the item, the time, the unit and the note of a picture. */
+function aboutTexts({ span, unit, note, cut }: Savable): string[] {
   const time = (span ?? shownSpan)();
   const ends = time === null ? [] : [...new Set([dateTime(time.from), dateTime(time.to)])];
   const { health = null, state } = page ?? {};
@@ -189,6 +197,7 @@ function aboutTexts({ span, unit, cut }: Savable): string[] {
   return [
     [fabric, state?.item, of === "" ? "" : `unit: ${of}`, cut?.()].filter(Boolean).join(" · "),
     time === null ? "" : `${ends.join(" to ")} ${zone(time.to)}`,
+    note?.() ?? "",
   ].filter((text) => text !== "");
 }
 
@@ -201,8 +210,8 @@ function lineItem({ color, text, dashed }: LegendLine): Item {
 }
 
 /** Returns what the legend nearest to a picture shows. */
-function legendItems(canvas: HTMLCanvasElement): Item[] {
-  let parent = canvas.parentElement;
+function legendItems(picture: Element): Item[] {
+  let parent = picture.parentElement;
   while (parent !== null && parent.id !== "main" && parent.querySelector(".legend") === null)
     parent = parent.parentElement;
   const found = parent === null ? null : legendIn(parent);
@@ -220,20 +229,7 @@ function scaleItem([before, scale, ticks]: LegendScale): Item {
 }
 
 function markItem([name, text]: LegendMark): Item {
-  const paint = (pen: CanvasRenderingContext2D, x: number, y: number) => {
-    const { line, muted, surface, alert } = theme();
-    const fills: Record<string, (string | CanvasPattern)[]> = {
-      "no-answer": [hatch(pen, muted, line)],
-      "no-data": [hatch(pen, line, surface)],
-      "at-least": ["#2a788e", dots(pen)],
-      increase: ["#d55e00"],
-    };
-    for (const fill of fills[name] ?? ["#0c0e12"]) {
-      pen.fillStyle = fill;
-      pen.fillRect(x, y - 6, SWATCH, 12);
-    }
-    pen.fillStyle = alert;
-    if (name === "down") for (let at = 2; at < 13; at++) pen.fillRect(x + at, y + 5 - at, 2, 2);
-  };
+  const paint = (pen: CanvasRenderingContext2D, x: number, y: number) =>
+    paintSwatch(pen, name, x, y - 6, SWATCH, 12);
   return { before: "", swatch: SWATCH, text, paint };
 }

@@ -4,6 +4,7 @@ import { phone, zoom } from "../draw/theme";
 import { type Cell, head, timeCells, timeHeads } from "../model/csv";
 import { compareNames } from "../model/units";
 import { h, setAttribute, setStyle, setText } from "./dom";
+import { RowHeights } from "./rowheights";
 import { saveButtons } from "./save";
 import { type Drawing, type Place, TablePicture } from "./tablepicture";
 
@@ -35,7 +36,7 @@ export interface Column<Row> {
   state?: (row: Row) => string;
   /** Line of a row on a phone. A table with such columns shows only these on a phone. */
   line?: 1 | 2 | 3;
-  /** Whether the cell has the height of two lines on a phone, and no other cell beside it. */
+  /** Whether the cell has the lines that its text needs on a phone, and no other cell beside it. */
   isSentence?: boolean;
 }
 
@@ -159,31 +160,34 @@ export class Table<Row> {
   private first = 0;
   private shown = 0;
   private timer = 0;
-  private readonly height: number;
+  private readonly heights: RowHeights<Row>;
   private sort: string;
   private descending: boolean;
   private active = -1;
   private readonly observer: ResizeObserver;
+  /** The column whose texts have lines of their own on a phone. */
+  private readonly sentence: Column<Row> | undefined;
 
   constructor(private readonly options: Options<Row>) {
     this.columns = options.columns;
     const isPhone = phone().matches;
     const lines = linesOf(options.columns);
     if (isPhone) options.columns = lines.flat();
-    const sentences = options.columns.filter((column) => column.isSentence).length;
+    const sentence = options.columns.find((column) => column.isSentence);
     const least = isPhone
       ? 0
       : options.columns.reduce(
           (sum, { width }) => sum + leastWidth(scaledTrack(width)) + GAP,
           2 * GAP,
         );
-    const wraps = sentences > 0 && least > SPARE * window.innerWidth;
-    const height = isPhone
-      ? LINE * (lines.length + sentences)
-      : wraps
-        ? 2 * LINE - 6
-        : (options.height ?? 32);
-    this.height = Math.round(height * zoom());
+    const wraps = sentence !== undefined && least > SPARE * window.innerWidth;
+    const height = isPhone ? LINE * lines.length : wraps ? 2 * LINE - 6 : (options.height ?? 32);
+    const text = isPhone && sentence !== undefined ? sentence.value : null;
+    this.heights = new RowHeights(
+      Math.round(height * zoom()),
+      text && { text: (row) => String(text(row) ?? ""), line: LINE * zoom(), lines: lines.length },
+    );
+    this.sentence = sentence;
     this.sort = options.sort;
     this.descending = options.descending;
     const tracks = isPhone
@@ -234,11 +238,12 @@ export class Table<Row> {
     setStyle(this.element, {
       "--least": `${least}px`,
       "--tracks": tracks,
-      "--row": `${this.height}px`,
+      "--row": `${this.heights.usual}px`,
     });
     this.observer = new ResizeObserver(() => {
       this.seen.height = this.body.clientHeight;
       this.placed = 0;
+      this.measure();
       this.scrolled();
     });
     this.observer.observe(this.body);
@@ -254,13 +259,19 @@ export class Table<Row> {
   setRows(rows: Row[]): void {
     this.rows = this.ordered(rows);
     this.body.parentElement!.setAttribute("aria-rowcount", String(rows.length + 1));
-    this.inner.style.height = `${rows.length * this.height}px`;
+    this.measure();
     setText(this.note, rows.length === 0 ? this.options.empty : "");
     this.note.hidden = rows.length > 0;
     this.active = Math.min(this.active, rows.length - 1);
     this.arrange();
     this.drawVisible();
     this.later(() => this.drawHidden());
+  }
+
+  private measure(): void {
+    if (this.sentence !== undefined)
+      this.heights.measure(this.rows, this.heads.get(this.sentence.id)!, this.body);
+    this.inner.style.height = `${this.heights.top(this.rows.length)}px`;
   }
 
   /** Sorts the rows again by their new values, which are drawn before the new order. */
@@ -271,6 +282,7 @@ export class Table<Row> {
       requestAnimationFrame(() => {
         if (this.rows !== before) return;
         this.rows = rows;
+        this.measure();
         this.drawInParts();
         this.later(() => this.drawHidden());
       });
@@ -356,7 +368,7 @@ export class Table<Row> {
   }
 
   private key(event: KeyboardEvent): void {
-    const page = Math.max(1, Math.floor(this.seen.height / this.height) - 1);
+    const page = Math.max(1, Math.floor(this.seen.height / this.heights.usual) - 1);
     const moves: Record<string, number> = {
       ArrowDown: 1,
       ArrowUp: -1,
@@ -375,8 +387,7 @@ export class Table<Row> {
       event.stopPropagation();
     } else if (event.key in moves) {
       this.active = Math.max(0, Math.min(this.rows.length - 1, this.active + moves[event.key]));
-      const top = this.active * this.height;
-      const bottom = top + this.height;
+      const [top, bottom] = [this.active, this.active + 1].map((row) => this.heights.top(row));
       if (top < this.body.scrollTop) this.body.scrollTop = top;
       const visible = this.seen.height;
       if (bottom > this.body.scrollTop + visible) this.body.scrollTop = bottom - visible;
@@ -399,11 +410,11 @@ export class Table<Row> {
 
   /** Gives each row an element: the visible rows, and some above and below them. */
   private arrange(): void {
-    this.first = Math.max(0, Math.floor(this.seen.top / this.height) - MARGIN);
-    const visible = Math.ceil(this.seen.height / this.height) + 2 * MARGIN;
+    this.first = Math.max(0, this.heights.at(this.seen.top) - MARGIN);
+    const visible = Math.ceil(this.seen.height / this.heights.usual) + 2 * MARGIN;
     const count = Math.max(0, Math.min(this.rows.length - this.first, visible));
     while (this.lines.length < count) this.lines.push(this.line());
-    this.block.style.transform = `translateY(${this.first * this.height}px)`;
+    this.block.style.transform = `translateY(${this.heights.top(this.first)}px)`;
     this.place();
     this.shown = count;
     this.lines.forEach(({ element }, index) => {
@@ -448,8 +459,8 @@ export class Table<Row> {
   private get visible(): { from: number; to: number } {
     const { top, height } = this.seen;
     return {
-      from: Math.max(0, Math.floor(top / this.height) - this.first),
-      to: Math.min(this.shown, Math.ceil((top + height) / this.height) - this.first),
+      from: Math.max(0, this.heights.at(top) - this.first),
+      to: Math.min(this.shown, this.heights.at(top + height) + 1 - this.first),
     };
   }
 
@@ -467,7 +478,7 @@ export class Table<Row> {
     });
     const pictured = cells[this.options.columns.findIndex(({ picture }) => picture !== undefined)];
     const middle = pictured.offsetTop + pictured.offsetHeight / 2;
-    this.picture.place(places, this.height, this.lines.length, middle);
+    this.picture.place(places, this.heights.usual, this.lines.length, middle);
   }
 
   private line(): Line<Row> {
@@ -501,6 +512,7 @@ export class Table<Row> {
     line.isStale = false;
     setAttribute(element, "aria-rowindex", String(index + 2));
     if (isNew) setAttribute(element, "data-id", this.options.key(row));
+    setStyle(element, this.heights.style(index));
     element.classList.toggle("active", index === this.active);
     this.options.columns.forEach((column, at) => {
       if (column.isFixed === true && !isNew) return;

@@ -2,9 +2,12 @@
 
 import type { JobDetail } from "../contract/types";
 import { utilizationScale } from "../draw/scale";
+import { theme } from "../draw/theme";
 import type { App } from "../model/app";
+import { type Cell, head, timeCells, timeHeads } from "../model/csv";
 import { clock, dateTime, dayTime, duration, grouped, scaled } from "../model/units";
 import { h, setStyle, setText } from "../parts/dom";
+import { saveButtons } from "../parts/save";
 import { hideTip, showTip } from "../parts/tooltip";
 import { panel } from "./panel";
 
@@ -21,16 +24,35 @@ interface Bar {
   runs: boolean;
   /** Traffic on the links of the job in Gb/s; null for the job itself. */
   gbps: number | null;
-  nodes: string;
+  /** Number of its nodes at these leaf switches, and of all its nodes. */
+  here: number;
+  nodes: number;
 }
+
+/** Returns the colour of a bar by its part of the largest traffic. */
+const barColor = (share: number) => utilizationScale.color(0.15 + 0.75 * share);
 
 export class JobGantt {
   readonly element: HTMLElement;
   private readonly body: HTMLElement;
   private readonly note: HTMLElement;
+  /** What is shown, for the file that a user saves. */
+  private shown: { bars: Bar[]; span: Span | null; most: number } = {
+    bars: [],
+    span: null,
+    most: 0,
+  };
 
   constructor(private readonly app: App) {
-    const { element, body, note } = panel("Jobs over time", "job-part job-gantt");
+    const save = saveButtons({
+      title: "Jobs over time",
+      rows: () => savedBars(this.shown.bars),
+      layers: () => [...this.body.children] as HTMLElement[],
+      lines: () => this.legend(),
+      span: () => this.shown.span,
+      note: () => this.note.textContent ?? "",
+    });
+    const { element, body, note } = panel("Jobs over time", "job-part job-gantt", save);
     this.element = element;
     this.body = body;
     this.note = note;
@@ -48,7 +70,8 @@ export class JobGantt {
         to: other.end_ns === null ? now : other.end_ns / 1e6,
         runs: other.end_ns === null,
         gbps: other.up_gbps + other.down_gbps,
-        nodes: `${grouped(other.nodes)} of ${grouped(other.node_count)} nodes here`,
+        here: other.nodes,
+        nodes: other.node_count,
       }),
     );
     const own: Bar = {
@@ -58,7 +81,8 @@ export class JobGantt {
       to,
       runs: row.end_ns === null,
       gbps: null,
-      nodes: `${grouped(row.node_count)} nodes`,
+      here: row.node_count,
+      nodes: row.node_count,
     };
     const most = Math.max(1e-9, ...others.map(({ gbps }) => gbps ?? 0));
     others.sort((x, y) => x.from - y.from);
@@ -71,14 +95,26 @@ export class JobGantt {
     // A bar begins before the job if the other one ran before, so the axis has some room.
     const room = (to - from) * 0.08;
     const span = { from: from - room, to: to + (row.end_ns === null ? 0 : room) };
+    const bars = [own, ...others];
+    this.shown = { bars, span, most: others.length === 0 ? 0 : most };
     this.body.replaceChildren(
       h(
         "div",
         { class: "gantt", role: "list" },
-        ...[own, ...others].map((bar) => this.line(bar, span, { from, to }, most)),
+        ...bars.map((bar) => this.line(bar, span, { from, to }, most)),
         axis(span),
       ),
     );
+  }
+
+  private legend() {
+    const { most } = this.shown;
+    const entry = (color: string, text: string) => ({ color, text, dashed: false });
+    const others =
+      most === 0
+        ? []
+        : [0, 1].map((share) => entry(barColor(share), scaled(share * most * 1e9, "b/s")));
+    return [entry(theme().accent, "this job"), ...others];
   }
 
   private line(bar: Bar, span: Span, run: Span, most: number): HTMLElement {
@@ -87,19 +123,20 @@ export class JobGantt {
     const [left, right] = [place(bar.from), place(bar.to)];
     const piece = h("i", { class: bar.gbps === null ? "gantt-bar own" : "gantt-bar" });
     setStyle(piece, { left: `${left}%`, width: `max(3px, ${right - left}%)` });
-    if (bar.gbps !== null)
-      setStyle(piece, {
-        "background-color": utilizationScale.color(0.15 + (0.75 * bar.gbps) / most),
-      });
+    if (bar.gbps !== null) setStyle(piece, { "background-color": barColor(bar.gbps / most) });
     piece.classList.toggle("before", bar.from < span.from);
     const shade = h("i", { class: "gantt-run" });
     setStyle(shade, { left: `${place(run.from)}%`, width: `${place(run.to) - place(run.from)}%` });
+    const nodes =
+      bar.gbps === null
+        ? `${grouped(bar.nodes)} nodes`
+        : `${grouped(bar.here)} of ${grouped(bar.nodes)} nodes here`;
     const end = bar.runs ? "runs" : `to ${dateTime(bar.to)}`;
     const rate = bar.gbps === null ? "this job" : `${scaled(bar.gbps * 1e9, "b/s")} on these links`;
     const common = duration(
       Math.max(0, Math.round((Math.min(bar.to, run.to) - Math.max(bar.from, run.from)) / 1000)),
     );
-    const text = `Job ${bar.job}${bar.name === "" ? "" : `, ${bar.name}`}: from ${dateTime(bar.from)}, ${end}, ${bar.nodes}, ${rate}`;
+    const text = `Job ${bar.job}${bar.name === "" ? "" : `, ${bar.name}`}: from ${dateTime(bar.from)}, ${end}, ${nodes}, ${rate}`;
     return h(
       "div",
       {
@@ -113,7 +150,7 @@ export class JobGantt {
               ...(bar.name === "" ? [] : [bar.name]),
               ["Started", dateTime(bar.from)],
               ["Ended", bar.runs ? "runs" : dateTime(bar.to)],
-              ["Nodes", bar.nodes],
+              ["Nodes", nodes],
               ...(bar.gbps === null
                 ? []
                 : [
@@ -137,6 +174,28 @@ export class JobGantt {
 interface Span {
   from: number;
   to: number;
+}
+
+function* savedBars(bars: readonly Bar[]): Iterable<Cell[]> {
+  yield [
+    "Job",
+    "Name",
+    ...timeHeads("Started"),
+    ...timeHeads("Ended"),
+    "Nodes here",
+    "Nodes",
+    head("Traffic on these links", "b/s"),
+  ];
+  for (const { job, name, from, to, runs, here, nodes, gbps } of bars)
+    yield [
+      job,
+      name,
+      ...timeCells(Math.round(1e6 * from)),
+      ...timeCells(runs ? null : Math.round(1e6 * to)),
+      here,
+      nodes,
+      gbps === null ? null : 1e9 * gbps,
+    ];
 }
 
 function axis({ from, to }: Span): HTMLElement {

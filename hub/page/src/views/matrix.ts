@@ -3,11 +3,13 @@
 import type { JobMatrix, MatrixCell } from "../contract/types";
 import { utilizationScale } from "../draw/scale";
 import type { App } from "../model/app";
+import { type Cell, head } from "../model/csv";
 import { pairKey, squareOf } from "../model/matrix";
 import { Poll } from "../model/poll";
 import { clock, scaled } from "../model/units";
 import { h, setText } from "../parts/dom";
 import { legend } from "../parts/meter";
+import { saveButtons } from "../parts/save";
 import { type Column, Table } from "../parts/table";
 import { octetsColumn } from "./columns";
 import { panel } from "./panel";
@@ -22,7 +24,18 @@ export class MatrixPart {
   readonly elements: HTMLElement[];
   private readonly poll: Poll<JobMatrix>;
   private readonly table: Table<MatrixCell>;
-  private readonly picture = panel("Traffic between nodes", "job-part job-matrix");
+  private readonly picture = panel(
+    "Traffic between nodes",
+    "job-part job-matrix",
+    saveButtons({
+      title: "Traffic between nodes",
+      rows: () => savedCells(this.shown?.matrix?.cells ?? []),
+      layers: () => [...this.picture.body.querySelectorAll<HTMLElement>(".matrix")],
+      unit: () => "B",
+      span: () => this.shown && { from: this.shown.from_ns / 1e6, to: this.shown.to_ns / 1e6 },
+      note: () => this.picture.note.textContent ?? "",
+    }),
+  );
   private readonly pairs = panel("Largest pairs", "job-part");
   private shown: JobMatrix | null = null;
 
@@ -116,6 +129,18 @@ function squareElements(all: MatrixCell[]): HTMLElement[] {
     text,
   }));
   return [grid, legend([["Row sent to column", utilizationScale, ticks]], [])];
+}
+
+/** Returns the cells in the order of the picture. Missing are pairs without possible traffic. */
+function* savedCells(all: readonly MatrixCell[]): Iterable<Cell[]> {
+  const octets = ["At least", "Estimate", "At most"].map((title) => head(title, "B"));
+  yield ["From", "From leaf switch", "To", "To leaf switch", ...octets];
+  const { ends, cells } = squareOf(all);
+  const pairs = ends.flatMap((from) => ends.map((to) => pairKey(from.name, to.name)));
+  for (const cell of pairs.flatMap((pair) => cells.get(pair) ?? [])) {
+    const { from, from_leaf, to, to_leaf, least_bytes, estimate_bytes, most_bytes } = cell;
+    yield [from, from_leaf, to, to_leaf, least_bytes, estimate_bytes, most_bytes];
+  }
 }
 
 function columns(): Column<MatrixCell>[] {

@@ -13,6 +13,7 @@ import { utilizationScale } from "../draw/scale";
 import { phone, zoom } from "../draw/theme";
 import type { App, Change } from "../model/app";
 import { type FoldedEvent, folded } from "../model/events";
+import { valueCells, valueHeads } from "../model/metric";
 import { Poll } from "../model/poll";
 import { BLOCKED, UTILIZATION } from "../model/state";
 import type { Topology } from "../model/topology";
@@ -20,6 +21,7 @@ import { count, grouped, percent } from "../model/units";
 import { h, setText } from "../parts/dom";
 import { orderOf } from "../parts/filter";
 import { BLOCKED_LEGEND, legend, STATES, UTILIZATION_LEGEND } from "../parts/meter";
+import { saveButtons } from "../parts/save";
 import { type Column, linkCell, Table } from "../parts/table";
 import { hideTip, showTip, type TipLine } from "../parts/tooltip";
 import type { View } from "../parts/view";
@@ -114,9 +116,21 @@ class SwitchView implements View {
       descending: true,
       empty: "No events.",
     });
-    const front = panel("Front", "switch-front");
+    const name = device < 0 ? this.guid : topology.devices[device].node;
+    const picture = this.front();
+    const front = panel(
+      "Front",
+      "switch-front",
+      saveButtons({
+        title: `Front of ${name}`,
+        rows: () => this.saved(),
+        layers: () => [picture],
+        unit: () => "share",
+        note: () => front.note.textContent ?? "",
+      }),
+    );
     front.body.append(
-      this.front(),
+      picture,
       legend([UTILIZATION_LEGEND], [...STATES, ["faulty", "fault or errors"]]),
     );
     setText(front.note, "a drawing by port number, odd above even: the real front can differ");
@@ -124,7 +138,6 @@ class SwitchView implements View {
     list.body.append(this.table.element);
     const history = panel("Events", "port-events");
     history.body.append(this.events.element);
-    const name = device < 0 ? this.guid : topology.devices[device].node;
     this.element = h(
       "div",
       { class: "switch-page" },
@@ -291,9 +304,23 @@ class SwitchView implements View {
       },
       label,
       lamp,
+      h("i", { class: "front-mark" }),
     );
     this.slots.push({ element, lamp, port });
     return element;
+  }
+
+  /** Returns what the front shows of each port. */
+  private *saved() {
+    const metric = this.app.metric(UTILIZATION);
+    yield ["Port", "Neighbour", ...valueHeads(metric, "Use"), "Faults"];
+    for (const port of this.ports)
+      yield [
+        this.numberOf(port),
+        this.topology.peerNameOf(port),
+        ...valueCells(metric, this.use(port)),
+        this.faults(port),
+      ];
   }
 
   /** Colours a port of the front by its use and its state. */

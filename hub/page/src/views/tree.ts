@@ -5,12 +5,14 @@ import type { TreeRow, TreeRows, VictimRow } from "../contract/types";
 import { blockedScale } from "../draw/scale";
 import { phone, zoom } from "../draw/theme";
 import type { App } from "../model/app";
+import { type Cell, head } from "../model/csv";
 import { Poll } from "../model/poll";
 import { jobsText, regionText } from "../model/regions";
 import { portKey, type Topology } from "../model/topology";
 import { count, duration, percent } from "../model/units";
 import { h, s, setText } from "../parts/dom";
 import { BLOCKED_LEGEND, legend } from "../parts/meter";
+import { saveButtons } from "../parts/save";
 import type { View } from "../parts/view";
 import { CAUSES } from "./overview/congestion";
 
@@ -34,6 +36,8 @@ const HEADING = 26;
 const WIDEST = 22;
 /** Distance between a branch and its children on a phone, where they are below it. */
 const INDENT = 26;
+
+const WIDTHS = "The width of a branch is the time that its ports waited.";
 
 /** Max number of regions that are listed. */
 const REGIONS = 5;
@@ -68,6 +72,7 @@ export function makeTree(app: App, topology: Topology): View {
   const links = h("span", { class: "toolbar-links" });
   const open = new Set<string>();
   let drawn: TreeRow | null = null;
+  let span: { from: number; to: number } | null = null;
 
   function redraw(row: TreeRow): void {
     const rows = Math.floor((picture.clientHeight / zoom() - 2 * MARGIN - HEADING - 30) / ROW);
@@ -80,8 +85,9 @@ export function makeTree(app: App, topology: Topology): View {
     picture.replaceChildren(draw(root, picture.clientWidth / zoom() - 30, opened));
   }
 
-  function show(row: TreeRow): void {
+  function show(row: TreeRow, { from_ns, to_ns }: TreeRows): void {
     drawn = row;
+    span = { from: from_ns / 1e6, to: to_ns / 1e6 };
     setText(title, `Congestion at ${row.root.node} / ${row.root.port}`);
     const victims = row.host_ports + row.switch_ports;
     setText(
@@ -110,10 +116,17 @@ export function makeTree(app: App, topology: Topology): View {
     );
   }
 
+  const save = saveButtons({
+    title: "Congestion tree",
+    rows: () => savedTree(drawn?.victims ?? []),
+    layers: () => [...picture.children] as SVGElement[],
+    span: () => span,
+    note: () => WIDTHS,
+  });
   const element = h(
     "div",
     { class: "tree-page" },
-    h("div", { class: "toolbar" }, title, h("span", { class: "space" }), links),
+    h("div", { class: "toolbar" }, title, h("span", { class: "space" }), links, save),
     text,
     regions,
     picture,
@@ -121,7 +134,7 @@ export function makeTree(app: App, topology: Topology): View {
       "div",
       { class: "foot" },
       legend([BLOCKED_LEGEND], []),
-      h("span", { class: "muted" }, "The width of a branch is the time that its ports waited."),
+      h("span", { class: "muted" }, WIDTHS),
     ),
   );
   return {
@@ -132,7 +145,7 @@ export function makeTree(app: App, topology: Topology): View {
       const row = poll.answer?.rows.find(({ root }) => portKey(root.guid, root.port) === key);
       if (row !== undefined) {
         element.classList.remove("failed");
-        if (row !== drawn) show(row);
+        if (row !== drawn) show(row, poll.answer!);
       } else if (poll.answer !== null) {
         setText(
           text,
@@ -154,6 +167,16 @@ export function makeTree(app: App, topology: Topology): View {
       poll.close();
     },
   };
+}
+
+/** Returns all ports that waited, also those that a branch combines. */
+function* savedTree(victims: readonly VictimRow[]): Iterable<Cell[]> {
+  yield ["Port", "To", "Waits for", head("Blocked", "s"), head("Time", "s")];
+  for (const { node, port, to, waits_for, blocked_seconds, seconds } of victims) {
+    const ends = [{ node, port }, to, waits_for];
+    const names = ends.map((end) => (end === null ? null : `${end.node} / ${end.port}`));
+    yield [...names, blocked_seconds, seconds];
+  }
 }
 
 /** Builds the branches from the list of waiting ports. */

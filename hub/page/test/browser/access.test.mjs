@@ -282,12 +282,27 @@ test("phone_shows_whole_sentences_and_congestion_trees", { skip }, async (contex
     await show(page, hub, view);
     const cut = await page.$$eval(".table-row:not([hidden]) .sentence", (cells) =>
       cells
-        .filter((cell) => cell.scrollHeight > cell.clientHeight + 1)
-        // Two lines have space for this number of letters. The page of the port has longer rules.
-        .filter((cell) => cell.textContent.length < 75)
-        .map((cell) => cell.textContent),
+        .map((cell) => [cell.parentElement, cell])
+        .filter(
+          ([row, cell]) =>
+            cell.scrollHeight > cell.clientHeight + 1 ||
+            cell.getBoundingClientRect().bottom > row.getBoundingClientRect().bottom,
+        )
+        .map(([, cell]) => cell.textContent),
     );
     assert.deepEqual(cut, [], view);
+    // Rows of different heights end where the table ends.
+    const body = await page.$(".table:has(.sentence) .table-body");
+    if (body === null) continue;
+    await body.focus();
+    await page.keyboard.press("End");
+    await page.waitForFunction(() => {
+      const grid = document.querySelector(".table:has(.sentence) [role=grid]");
+      const last = grid.querySelector(`[aria-rowindex="${grid.ariaRowCount}"]:not([hidden])`);
+      if (last === null) return false;
+      const bottom = (element) => element.getBoundingClientRect().bottom;
+      return Math.abs(bottom(last) - bottom(grid.querySelector(".table-rows"))) < 1;
+    });
   }
   const { rows } = await hub.json("trees");
   if (rows.length > 0) {

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { test } from "node:test";
-import { openPage, recordsOf, show, skip, VIEWS, withHub } from "./harness.mjs";
+import { openPage, recordsOf, settled, show, skip, VIEWS, withHub } from "./harness.mjs";
 
 const shared = withHub(80);
 const { hub } = shared;
@@ -10,9 +10,20 @@ const { hub } = shared;
 /** Returns the views with all items that have tables or pictures. */
 async function views() {
   const { guid, port } = shared.topology.ports.find(({ kind }) => kind === "switch");
-  const [job] = (await hub.json("jobs")).rows;
-  return [...VIEWS, `port/${guid}/${port}`, `switch/${guid}`, `job/${job.job}`];
+  const [job] = (await hub.json("jobs?state=running")).rows;
+  const trees = (await hub.json("trees")).rows.slice(0, 1).map(({ root }) => root);
+  return [
+    ...trees.map(({ guid, port }) => `tree/${guid}/${port}`),
+    ...VIEWS,
+    `port/${guid}/${port}`,
+    `switch/${guid}`,
+    `job/${job.job}`,
+  ];
 }
+
+/** Pictures, and the parts of those without a canvas whose colours are values. */
+const PICTURES = "canvas, .tree svg, .front, .gantt, .matrix";
+const PARTS = ".tree-share, .front-lamp, .gantt-bar, .matrix i";
 
 /** Clicks a button, and returns the name and the bytes of its file. */
 async function saved(page, button) {
@@ -26,10 +37,18 @@ async function saved(page, button) {
 test("each_table_and_each_picture_is_saved", { skip }, async (context) => {
   const { page, faults } = await openPage(context, shared.browser, hub);
   const kinds = { table: 0, chart: 0, picture: 0 };
-  for (const view of await views()) {
+  const names = [];
+  const all = await views();
+  for (const view of all) {
     await show(page, hub, view);
     // The page stays at this slot, so the files have what is on the screen.
     if ((await page.textContent(".live")) === "Live") await page.click(".live");
+    await settled(page);
+    // A file has all jobs, also those that are scrolled away.
+    await page.evaluate(() => {
+      const jobs = document.querySelector(".job-gantt .panel-body");
+      if (jobs !== null) jobs.style.maxHeight = "3rem";
+    });
     for (const table of await page.locator(".table:visible").all()) {
       const { name, bytes } = await saved(page, table.locator(".save-button"));
       const [head, ...rows] = recordsOf(bytes.toString("utf8"));
@@ -64,21 +83,44 @@ test("each_table_and_each_picture_is_saved", { skip }, async (context) => {
         const pixels = new Int32Array(
           pen.getImageData(0, 0, image.width, image.height).data.buffer,
         );
-        return { width: image.width, height: image.height, colours: new Set(pixels).size };
+        return { width: image.width, height: image.height, colours: [...new Set(pixels)] };
       }, bytes.toString("base64"));
-      const screen = await buttons.evaluate((element) => {
-        let parent = element;
-        const find = () =>
-          [...parent.querySelectorAll("canvas")].find((each) => each.checkVisibility());
-        while (find() === undefined) parent = parent.parentElement;
-        return { width: find().width, height: find().height };
-      });
+      const screen = await buttons.evaluate(
+        (element, [pictures, parts]) => {
+          let parent = element;
+          const find = () =>
+            [...parent.querySelectorAll(pictures)].find((each) => each.checkVisibility());
+          while (find() === undefined) parent = parent.parentElement;
+          const found = find();
+          const colours = [...found.querySelectorAll(parts)]
+            .filter((part) => part.getBoundingClientRect().width > 2)
+            .map((part) => getComputedStyle(part))
+            .map((style) => (style.fill === "rgb(0, 0, 0)" ? style.backgroundColor : style.fill))
+            .filter((colour) => colour.startsWith("rgb("));
+          return found instanceof HTMLCanvasElement
+            ? { width: found.width, height: found.height, colours }
+            : { width: found.clientWidth, height: found.scrollHeight, colours };
+        },
+        [PICTURES, PARTS],
+      );
       assert.ok(picture.width >= screen.width, `${view}: ${name} is ${picture.width} wide`);
       assert.ok(picture.height > screen.height + 30, `${view}: ${name} is ${picture.height} high`);
-      assert.ok(picture.colours > 5, `${view}: ${name} is blank`);
+      assert.ok(picture.colours.length > 5, `${view}: ${name} is blank`);
+      for (const colour of screen.colours) {
+        const [red, green, blue] = colour.match(/\d+/g).map(Number);
+        const pixel = (255 << 24) | (blue << 16) | (green << 8) | red;
+        assert.ok(picture.colours.includes(pixel), `${view}: ${name} has no ${colour}`);
+      }
+      names.push(name);
       kinds[name.includes("Timeline") ? "chart" : "picture"]++;
     }
   }
+  const [tree, ...others] = ["Congestion-tree", "Front-of", "Jobs-over-time", "Traffic-between"];
+  for (const title of all[0].startsWith("tree/") ? [tree, ...others] : others)
+    assert.ok(
+      names.some((name) => name.includes(title)),
+      `${title} in ${names}`,
+    );
   assert.ok(kinds.table >= 12 && kinds.picture >= 6, JSON.stringify(kinds));
   assert.deepEqual(faults, []);
 });

@@ -1,0 +1,40 @@
+//! Draws the swatches of states without a value, as the style sheet does.
+
+import { dots, hatch } from "./canvas";
+import { theme } from "./theme";
+
+/** Fills a rectangle with the swatch of a state. */
+export function paintSwatch(
+  pen: CanvasRenderingContext2D,
+  name: string,
+  x: number,
+  y: number,
+  width: number,
+  height: number,
+): void {
+  const { line, muted, surface, alert } = theme();
+  const fills: Record<string, (string | CanvasPattern)[]> = {
+    "no-answer": [hatch(pen, muted, line)],
+    "no-data": [hatch(pen, line, surface)],
+    "at-least": ["#2a788e", dots(pen)],
+    increase: ["#d55e00"],
+    down: ["#0c0e12"],
+  };
+  for (const fill of fills[name] ?? []) {
+    pen.fillStyle = fill;
+    pen.fillRect(x, y, width, height);
+  }
+  pen.fillStyle = pen.strokeStyle = alert;
+  pen.beginPath();
+  if (name === "down") {
+    pen.lineWidth = 2;
+    pen.moveTo(x + 1, y + 1);
+    pen.lineTo(x + width - 1, y + height - 1);
+    pen.stroke();
+  } else if (name === "faulty") {
+    pen.lineWidth = 1;
+    pen.strokeRect(x + 0.5, y + 0.5, width - 1, height - 1);
+    pen.arc(x + width / 2, y + height / 2, 3, 0, 2 * Math.PI);
+    pen.fill();
+  }
+}
