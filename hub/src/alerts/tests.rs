@@ -3,10 +3,11 @@
 use ibnet_record::types::Guid;
 
 mod found;
+mod restarted;
 mod told;
 
 use super::conditions::{HCA_DEAD, SAMPLER_DOWN};
-use super::machine::{Alert, Finding, Machine, Phase, Subject};
+use super::machine::{Machine, Subject};
 use super::marks::Mark;
 use super::settings::Raw;
 use super::*;
@@ -171,6 +172,8 @@ pub(crate) struct Watched {
     hub: Arc<Hub>,
     watch: Watch,
     settings: Settings,
+    /// What receivers were told.
+    told: Vec<(String, Phase)>,
 }
 
 impl Watched {
@@ -180,12 +183,17 @@ impl Watched {
             hub,
             watch,
             settings,
+            told: Vec::new(),
         }
     }
 
     pub(crate) fn look(&mut self, now: Now) -> Vec<Alert> {
         self.hub.tick(now);
-        look(&self.hub, &mut self.watch, now, &self.settings).expect("a look")
+        let found = self.watch.look(&self.hub, now, &self.settings);
+        let changes = change(&self.hub, &self.watch, now, found, &self.settings).expect("a look");
+        let told = changes.iter().map(|alert| (alert.id.clone(), alert.state));
+        self.told.extend(told);
+        changes
     }
 
     /// Returns the identities and states of all alerts.

@@ -10,15 +10,15 @@ use crate::query::{congestion, evaluated, health, physical};
 
 /// A fabric in virtual time: two switches with a link, and a host at each switch. One sampler reads
 /// all ports once a second.
-struct Fabric {
-    hub: Arc<Hub>,
-    watched: Watched,
+pub(super) struct Fabric {
+    pub(super) hub: Arc<Hub>,
+    pub(super) watched: Watched,
     /// Second of the next slot.
-    second: u64,
+    pub(super) second: u64,
 }
 
 /// GUID and number of a port.
-type Key = (u64, u8);
+pub(super) type Key = (u64, u8);
 
 /// Ports, their kinds and their peers.
 const PORTS: [(Key, NodeKind, Key); 6] = [
@@ -31,7 +31,7 @@ const PORTS: [(Key, NodeKind, Key); 6] = [
 ];
 
 impl Fabric {
-    fn new(change: impl FnOnce(&mut Raw)) -> Self {
+    pub(super) fn new(change: impl FnOnce(&mut Raw)) -> Self {
         let hub = Arc::new(state::new(state::LIMITS));
         // Only conditions are tested here, so alerts fire at once.
         let settings = settings(|raw| {
@@ -51,7 +51,7 @@ impl Fabric {
 
     /// Runs slots, and changes each record of a port, or removes it. Returns the alerts that fire
     /// at the end.
-    fn run(
+    pub(super) fn run(
         &mut self,
         seconds: u64,
         change: impl Fn(Key, &mut Value) -> bool,
