@@ -275,3 +275,37 @@ fn silenced_alert_is_told_when_the_silence_ends() {
     std::fs::write(&path, "{").expect("written");
     assert!(!Marks::load(Some(path)).is_silent(id));
 }
+
+#[test]
+fn marks_with_the_longest_texts_can_be_read_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("marks.json");
+    let mut marks = Marks::load(Some(path.clone()));
+    // Each of these bytes takes six in the file.
+    let longest = Mark {
+        by: "ada".to_owned(),
+        why: "\u{1}".repeat(500),
+        silent: true,
+        at_ns: 0,
+        until_ns: u64::MAX,
+    };
+    let short = Mark {
+        why: "x".to_owned(),
+        ..longest.clone()
+    };
+    let is_set = |number: &u32| marks.set(&number.to_string(), longest.clone());
+    let number = (0..1000).take_while(is_set).count();
+    assert!((300..400).contains(&number), "{number} marks of 3000 bytes");
+    // A mark that does not fit changes nothing, and neither does one that would grow too much.
+    let long = Mark {
+        why: "\u{1}".repeat(5000),
+        ..longest.clone()
+    };
+    assert!(!marks.set("0", long) && !marks.set("more", longest.clone()));
+    assert_eq!(marks.get("0"), Some(&longest));
+    let (path, content) = marks.take_change().expect("a change");
+    kept::write(&path, &content);
+    assert_eq!(Marks::load(Some(path)).value, marks.value);
+    // A shorter one gives room.
+    assert!(marks.set("0", short.clone()) && marks.set("more", short));
+}
