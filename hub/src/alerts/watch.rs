@@ -229,7 +229,7 @@ impl Watch {
             (state.arrived_ns(), state.samplers.interval_ns().max(1))
         };
         // A recording is not evaluated before it has been read.
-        let Some(arrived_ns) = arrived_ns else {
+        let Some(arrived_ns) = arrived_ns.filter(|arrived_ns| *arrived_ns > 0) else {
             return Ok(());
         };
         let to = arrived_ns / interval_ns * interval_ns;

@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 
 use super::super::receivers::Receivers;
 use super::super::restart::StateFile;
-use super::found::{Fabric, Key};
+use super::super::watch::Remembered;
+use super::found::{Fabric, Key, healthy};
 use super::told::{script, told, wait_for};
 use super::*;
 use crate::state_file;
@@ -30,6 +31,12 @@ fn restarted(before: &Watched, path: &Path) -> Watched {
     let mut after = Watched::new(hub, before.settings.clone());
     load(&after.hub, path, &mut after.watch, &after.settings);
     after
+}
+
+/// Restarts the hub of a fabric.
+fn restart(fabric: &mut Fabric, path: &Path) {
+    fabric.watched = restarted(&fabric.watched, path);
+    fabric.hub = Arc::clone(&fabric.watched.hub);
 }
 
 /// Returns the firing alerts with the times from which they fire.
@@ -76,10 +83,7 @@ fn alerts_go_on_after_a_restart_and_those_that_ended_are_resolved_once() {
     let count = fabric.watched.told.len();
     assert_eq!(count, before.len());
 
-    let restart = |fabric: &mut Fabric| {
-        fabric.watched = restarted(&fabric.watched, &path);
-        fabric.hub = Arc::clone(&fabric.watched.hub);
-    };
+    let restart = |fabric: &mut Fabric| restart(fabric, &path);
     restart(&mut fabric);
     // No record has arrived yet.
     let look = fabric.watched.look(state::at(fabric.second));
@@ -152,6 +156,100 @@ fn sampler_that_is_down_over_a_restart_is_told_once_and_so_is_its_end() {
         }
     }
     assert_eq!(watched.told, [(id.to_owned(), Phase::Resolved)]);
+}
+
+#[test]
+fn conditions_over_some_minutes_are_not_over_after_a_restart() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("alerts");
+    let mut fabric = Fabric::new(|raw| raw.recovery = "1m".to_owned());
+    fabric.run(20, healthy, json!({}));
+    fabric.event("sm_change", 0x102, "the master was 0x101, and is 0x102");
+    fabric.run(20, healthy, json!({"slots_missed": 1, "lines_lost": 2}));
+    let ids = |fabric: &Fabric| -> Vec<String> {
+        let firing = firing(&fabric.watched).into_iter();
+        firing.map(|(id, _)| id).collect()
+    };
+    let names = ["IbnetRecordsDropped/s x/1", "IbnetSlotsMissed/s x/1"];
+    let changed = "InfinibandSubnetManagerChanged";
+    assert_eq!(ids(&fabric), [names[0], names[1], changed]);
+    restart(&mut fabric, &path);
+    fabric.run(200, healthy, json!({}));
+    assert_eq!(ids(&fabric), [names[0], names[1], changed]);
+    fabric.run(200, healthy, json!({}));
+    assert_eq!(ids(&fabric), [changed], "five minutes are over");
+    fabric.run(300, healthy, json!({}));
+    assert_eq!(ids(&fabric).len(), 0, "ten minutes are over");
+    assert_eq!(fabric.watched.told.len(), 3);
+}
+
+#[test]
+fn lost_subnet_manager_is_lost_after_a_restart_too() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("alerts");
+    let mut fabric = Fabric::new(|raw| raw.recovery = "1m".to_owned());
+    fabric.event("sm", 0x101, "master, priority 14");
+    fabric.run(20, healthy, json!({}));
+    let lost = "master, priority 14; it does not answer any more";
+    fabric.event("sm", 0x101, lost);
+    fabric.run(20, healthy, json!({}));
+    let before = firing(&fabric.watched);
+    assert_eq!(before[0].0, "InfinibandSubnetManagerSilent");
+    restart(&mut fabric, &path);
+    // No event names a subnet manager until another one is the master.
+    fabric.run(300, healthy, json!({}));
+    assert_eq!(firing(&fabric.watched), before);
+    fabric.event("sm", 0x102, "master, priority 15");
+    fabric.run(100, healthy, json!({}));
+    assert_eq!(firing(&fabric.watched), []);
+}
+
+#[test]
+fn errors_that_are_read_again_after_a_restart_count_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("alerts");
+    let mut fabric = Fabric::new(|_| ());
+    let errors = |count: u64| {
+        move |_: Key, record: &mut Value| {
+            record["symbol_error_counter"] = json!(count);
+            true
+        }
+    };
+    let summary = |fabric: &Fabric| {
+        let alerts = fabric.hub.alerts();
+        let alert = alerts
+            .machine
+            .alerts()
+            .next()
+            .map(|alert| alert.summary.clone());
+        alert.expect("an alert")
+    };
+    fabric.run(40, errors(0), json!({}));
+    fabric.run(61, errors(20), json!({}));
+    let before = summary(&fabric);
+    assert!(
+        before.starts_with("symbol_error_counter increased by 20 "),
+        "{before}"
+    );
+    for _ in 0..2 {
+        restart(&mut fabric, &path);
+        // Nothing has arrived.
+        fabric.watched.look(state::at(fabric.second));
+        let remembered = fabric.watched.watch.remembered();
+        let Some(Remembered::EvaluatedNs(evaluated_ns)) = remembered.first() else {
+            panic!("{remembered:?}")
+        };
+        // The input is read again from its beginning, up to what was evaluated.
+        let again = evaluated_ns / SECOND - state::START;
+        (fabric.second, fabric.is_looking) = (state::START, false);
+        fabric.run(40, errors(0), json!({}));
+        fabric.run(again - 40, errors(20), json!({}));
+        fabric.is_looking = true;
+        fabric.watched.look(state::at(fabric.second));
+        assert_eq!(summary(&fabric), before);
+        fabric.run(60, errors(20), json!({}));
+        assert_eq!(summary(&fabric), before);
+    }
 }
 
 #[test]
@@ -259,19 +357,27 @@ fn endless_state_of_alerts_is_limited() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("alerts");
     let mut file = state_file::Lines::new().expect("a file");
-    for number in 0..60_000_u64 {
+    for number in 0..51_000_u64 {
         let port = json!([Guid(number), 1]);
-        let alert = json!({"condition": "InfinibandHcaDead", "state": "firing", "subject": {"guid": Guid(number)}, "summary": "x",
-            "since_ns": 1, "is_told": true, "held": Duration::ZERO});
         let errors =
             json!({"port": port, "condition": "InfinibandSymbolErrors", "minutes": [[1, 20]]});
-        for line in [
-            json!({"alert": alert}),
-            json!({"waiting": {"receiver": "command false", "message": "{}"}}),
-            json!({"remembered": {"errors": errors}}),
-            json!({"remembered": {"slower": {"port": port, "best": [100.0, 1]}}}),
+        let alert = json!({"condition": "InfinibandHcaDead", "state": "firing", "subject": {"guid": Guid(number)}, "summary": "x",
+            "since_ns": 1, "is_told": true, "held": Duration::ZERO});
+        for (line, most) in [
+            (json!({"remembered": {"errors": errors}}), u64::MAX),
+            (
+                json!({"remembered": {"slower": {"port": port, "best": [100.0, 1]}}}),
+                u64::MAX,
+            ),
+            (json!({"alert": alert}), 6000),
+            (
+                json!({"waiting": {"receiver": "command false", "message": "{}"}}),
+                2000,
+            ),
         ] {
-            file.add(&line).expect("added");
+            if number < most {
+                file.add(&line).expect("added");
+            }
         }
     }
     std::fs::write(&path, file.finish().expect("a file")).expect("written");
