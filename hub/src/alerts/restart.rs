@@ -2,9 +2,9 @@
 //! forgets none.
 //!
 //! The file has the alerts, whether receivers were told about them, the changes that wait for a
-//! receiver, and what [`Watch`] remembers. It is written once a minute, after each change of what
-//! receivers were told, and when the hub stops. A receiver can get a change again if the hub ends
-//! while the receiver is told.
+//! receiver, and what [`Watch`] remembers. It is written once a minute, at the look after each
+//! change of what receivers were told, and when the hub stops. A receiver can get a change again if
+//! the hub stops while it is sent, or is killed before the next look.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
