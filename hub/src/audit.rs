@@ -4,13 +4,14 @@
 //! in the log of the hub, too, which also states that the file cannot be written.
 
 use std::collections::BTreeMap;
-use std::fs::OpenOptions;
-use std::io::{self, Write};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, UNIX_EPOCH};
 
+use serde::Serialize;
 use serde_json::{Value, json};
 
 /// A user counts as logged in again after this time without a request.
@@ -23,12 +24,50 @@ const MAX_SEEN: usize = 1000;
 const MAX_FAILED: u64 = 10;
 const MINUTE_NS: u64 = 60 * 1_000_000_000;
 
+/// Largest part of the file that is read back, and max number of its entries.
+const TAIL: u64 = 256 << 10;
+const MAX_NEWEST: usize = 200;
+
 /// Who did something, and from where.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub(crate) struct By {
     pub(crate) who: String,
     pub(crate) role: &'static str,
     pub(crate) address: String,
+}
+
+/// An entry that was read back.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub(crate) struct Entry {
+    /// Time in nanoseconds since 1970.
+    at_ns: u64,
+    what: String,
+    who: String,
+    role: String,
+    address: String,
+    /// The alert, or the name of the mark.
+    about: Option<String>,
+    /// Reason for the mark of an alert.
+    why: Option<String>,
+}
+
+impl Entry {
+    /// Parses a line. `None` if it was not written to its end.
+    fn parse(line: &[u8]) -> Option<Self> {
+        let entry: Value = serde_json::from_slice(line).ok()?;
+        let text = |name: &str| entry[name].as_str().map(str::to_owned);
+        let time = humantime::parse_rfc3339(entry["time"].as_str()?).ok()?;
+        let at = time.duration_since(UNIX_EPOCH).ok()?;
+        Some(Self {
+            at_ns: at.as_nanos().try_into().ok()?,
+            what: text("what")?,
+            who: text("who")?,
+            role: text("role")?,
+            address: text("address")?,
+            about: text("alert").or_else(|| text("name")),
+            why: text("why"),
+        })
+    }
 }
 
 /// The log.
@@ -129,6 +168,29 @@ impl Audit {
         }
     }
 
+    /// Returns the newest entries, the last one first. `None` without a file.
+    pub(crate) fn newest(&self) -> io::Result<Option<Vec<Entry>>> {
+        let Some(path) = &self.path else {
+            return Ok(None);
+        };
+        let mut text = Vec::new();
+        let length = match path.metadata() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Some(Vec::new())),
+            // To open a pipe could take forever.
+            Ok(found) if !found.is_file() => {
+                return Err(io::Error::other("it is no regular file"));
+            }
+            found => found?.len(),
+        };
+        let mut file = File::open(path)?;
+        file.seek(SeekFrom::Start(length.saturating_sub(TAIL)))?;
+        file.take(TAIL).read_to_end(&mut text)?;
+        let lines = text.rsplit(|octet| *octet == b'\n');
+        Ok(Some(
+            lines.filter_map(Entry::parse).take(MAX_NEWEST).collect(),
+        ))
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -176,6 +238,45 @@ mod tests {
             &std::fs::metadata(&path).expect("a file").permissions(),
         );
         assert_eq!(mode & 0o7137, 0);
+    }
+
+    #[test]
+    fn newest_entries_are_read_back_from_a_log_of_any_size() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("audit.jsonl");
+        let audit = Audit::new(Some(path.clone()));
+        assert_eq!(audit.newest().expect("no entry yet"), Some(Vec::new()));
+        assert_eq!(Audit::default().newest().expect("no file"), None);
+        // An old part that is longer than what is read, and a line that was not written to its end.
+        std::fs::write(&path, "x".repeat(TAIL as usize) + "\n{\"time\": \"1970\n")
+            .expect("written");
+        for second in 1..=300 {
+            audit.write(second * SECOND, "login", &by("ada"), json!({"left_out": 0}));
+        }
+        let more = json!({"alert": "A/1", "why": "at the vendor", "until_ns": 1});
+        audit.write(301 * SECOND, "silence", &by("bob"), more);
+        audit.write(302 * SECOND, "mark", &by("bob"), json!({"name": "deploy"}));
+        let found = audit.newest().expect("readable").expect("a file");
+        let short = |entry: &Entry| {
+            (
+                entry.at_ns / SECOND,
+                entry.what.clone(),
+                entry.about.clone(),
+            )
+        };
+        let text = |text: &str| Some(text.to_owned());
+        let expected = [
+            (302, "mark".to_owned(), text("deploy")),
+            (301, "silence".to_owned(), text("A/1")),
+            (300, "login".to_owned(), None),
+        ];
+        assert_eq!(found[..3].iter().map(short).collect::<Vec<_>>(), expected);
+        assert_eq!(
+            (found.len(), &found[1].why),
+            (MAX_NEWEST, &text("at the vendor"))
+        );
+        let all = |path: &str| Audit::new(Some(path.into())).newest();
+        assert!(all("/dev/zero").is_err(), "an endless file");
     }
 
     #[test]

@@ -70,6 +70,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("alerts.beat", "\"https://beat.example/ping\""),
     ("alerts.ca_file", "\"/etc/ibnet/ca.pem\""),
     ("alerts.marks", "\"/var/lib/ibnet/marks.json\""),
+    ("alerts.state", "\"/var/lib/ibnet/alerts\""),
     ("users.tokens_file", "\"/etc/ibnet/hub.tokens\""),
     ("users.marks_file", "\"/var/lib/ibnet/posted.json\""),
     ("users.proxies", "[\"127.0.0.1\"]"),
@@ -80,8 +81,9 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("users.audit", "\"/var/lib/ibnet/hub-audit.jsonl\""),
 ];
 
-/// Name of the file with the state of the verdicts in the folder of an archive.
+/// Names of the files with the state of the verdicts and of the alerts in the folder of an archive.
 const VERDICTS: &str = ".verdicts";
+const ALERTS: &str = ".alerts";
 
 /// The configuration as in the file. An empty string means "not set".
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -415,6 +417,22 @@ impl Raw {
         } else {
             self.fabric.clone()
         };
+        let in_archive = |name| {
+            let archive = path(&self.archive).filter(|_| self.archive_pack);
+            archive.map(|archive| archive.join(name))
+        };
+        let mut alerts = self.alerts.check().map_err(
+            |Wrong {
+                 key,
+                 found,
+                 expected,
+             }| ConfigError::Value {
+                key,
+                found,
+                expected,
+            },
+        )?;
+        alerts.state = alerts.state.or_else(|| in_archive(ALERTS));
         const MINUTE: Duration = Duration::from_secs(60);
         const DAY: Duration = Duration::from_secs(86_400);
         Ok(Config {
@@ -451,10 +469,7 @@ impl Raw {
                 .filter(|_| self.archive_pack)
                 .map(|archive| self.packing(archive))
                 .transpose()?,
-            verdicts: path(&self.verdicts).or_else(|| {
-                let archive = path(&self.archive).filter(|_| self.archive_pack);
-                archive.map(|archive| archive.join(VERDICTS))
-            }),
+            verdicts: path(&self.verdicts).or_else(|| in_archive(VERDICTS)),
             jobs: match &*self.jobs {
                 "" => None,
                 "slurm" => Some(JobSource::Manager(Manager::Slurm)),
@@ -471,17 +486,7 @@ impl Raw {
             posted_marks: path(&self.users.marks_file),
             proxy: self.users.proxy()?,
             audit: path(&self.users.audit),
-            alerts: self.alerts.check().map_err(
-                |Wrong {
-                     key,
-                     found,
-                     expected,
-                 }| ConfigError::Value {
-                    key,
-                    found,
-                    expected,
-                },
-            )?,
+            alerts,
         })
     }
 

@@ -40,11 +40,19 @@ impl<T: Default + Serialize + DeserializeOwned> Kept<T> {
         }
     }
 
+    /// Returns whether the value fits into a file that can be read again.
+    pub(crate) fn fits(&self) -> bool {
+        self.content().len() as u64 <= limits::CONFIG
+    }
+
     /// Returns the content of the file and its path if the value has changed since the last call.
     pub(crate) fn take_change(&mut self) -> Option<(PathBuf, Vec<u8>)> {
         let path = self.path.clone()?;
-        let content = || serde_json::to_vec_pretty(&self.value).unwrap_or_default();
-        std::mem::take(&mut self.is_changed).then(|| (path, content()))
+        std::mem::take(&mut self.is_changed).then(|| (path, self.content()))
+    }
+
+    fn content(&self) -> Vec<u8> {
+        serde_json::to_vec_pretty(&self.value).unwrap_or_default()
     }
 }
 

@@ -23,6 +23,7 @@
 //! | `reread` | a file that is read again when it changes |
 //! | `texts` | limits the length of the strings in records |
 //! | `verdicts` | the state of the verdicts on links, kept in a file |
+//! | `state_file` | files with a state that a restart continues |
 //! | `threads` | starts the threads, and reports their panics |
 //! | `query` | answers from the records |
 //! | `http` | the server |
@@ -50,6 +51,7 @@ mod samplers;
 mod shared;
 mod simulate;
 mod state;
+mod state_file;
 mod store;
 mod texts;
 mod thin;

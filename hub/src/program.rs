@@ -138,7 +138,7 @@ pub fn run(config: &Config, ready: impl FnOnce(&str)) -> Result<(), HubError> {
     if let Some(path) = &config.verdicts {
         verdicts::start(&hub, path.clone(), &threads).map_err(HubError::Thread)?;
     }
-    alerts::start(Arc::clone(&hub), config.alerts.clone(), clock, &threads)
+    let alerts = alerts::start(Arc::clone(&hub), config.alerts.clone(), clock, &threads)
         .map_err(HubError::Thread)?;
     let spool = spool.and_then(|(status, spool)| Some((status, spool?)));
     if let (Some(packing), Some((status, spool))) = (&config.packing, &spool) {
@@ -183,6 +183,9 @@ pub fn run(config: &Config, ready: impl FnOnce(&str)) -> Result<(), HubError> {
     let ended = runtime.block_on(serve(Arc::clone(&hub), server, signals, panics));
     if let Some(path) = &config.verdicts {
         verdicts::save(&hub, path);
+    }
+    if let Some(file) = alerts {
+        file.save(&hub);
     }
     ended
 }

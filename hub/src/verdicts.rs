@@ -1,26 +1,27 @@
 //! Keeps the state of the verdicts on links in a file, so that a restart of the hub makes no
 //! verdict better.
 //!
-//! A line has one end of a link; the lines are compressed, with a checksum. The counters of devices
-//! go on while the hub is stopped, so only the times of events within the gap are not exact. After
-//! a crash, bursts of bit errors since the last write are missing too.
+//! A line has one end of a link. The counters of devices go on while the hub is stopped, so only the
+//! times of events within the gap are not exact. After a crash, bursts of bit errors since the last
+//! write are missing too.
 
-use std::fs::File;
-use std::io::{self, BufReader, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use ibnet::cli::Staged;
 use ibnet_analysis::health::verdict::End;
 use ibnet_analysis::ports::PortKey;
-use ibnet_record::limits;
 use serde::{Deserialize, Serialize};
 
 use crate::query::health;
 use crate::state::Hub;
+use crate::state_file::{self, Lines};
 use crate::threads::Threads;
+
+/// What the file keeps.
+const STATE: &str = "verdicts on links";
 
 /// Time between two writes.
 const EVERY: Duration = Duration::from_secs(60);
@@ -53,59 +54,35 @@ pub(crate) fn start(hub: &Arc<Hub>, path: PathBuf, threads: &Threads) -> io::Res
 
 /// Continues with the verdicts of a file.
 fn load(hub: &Hub, path: &Path) {
-    let wrong = match read(hub, path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return,
-        Err(error) => error.to_string(),
-        Ok(0) => return,
-        Ok(lines) => format!("{lines} lines are of another version or damaged"),
-    };
-    tracing::warn!(path = %path.display(), error = ?wrong, "cannot read all verdicts on links, so the others begin anew; the file is written again");
+    state_file::load(path, STATE, |line| restore(hub, line));
 }
 
-/// Returns the number of lines that cannot be read.
-fn read(hub: &Hub, path: &Path) -> io::Result<usize> {
-    let mut text = BufReader::new(zstd::Decoder::new(File::open(path)?)?);
-    let (mut line, mut wrong) = (Vec::new(), 0);
-    while limits::read_line(&mut text, &mut line)? {
-        match serde_json::from_slice::<Line<End>>(&line) {
-            Ok(Line { port, peer, end }) => hub.write().store.physical.restore(port, end, peer),
-            Err(_) => wrong += 1,
-        }
-    }
-    Ok(wrong)
+fn restore(hub: &Hub, Line { port, peer, end }: Line<End>) -> bool {
+    hub.write().store.physical.restore(port, end, peer);
+    true
 }
 
 /// Writes the file.
 pub(crate) fn save(hub: &Hub, path: &Path) {
-    let done = content(hub).map_err(|error| error.to_string());
-    let done = done.and_then(|content| {
-        let written = Staged::new(path, &content).and_then(Staged::commit);
-        written.map_err(|error| error.to_string())
-    });
-    if let Err(error) = done {
-        tracing::warn!(path = %path.display(), ?error, "cannot write the verdicts on links, so they begin anew when the hub is restarted; trying again");
-    }
+    state_file::save(path, STATE, content(hub));
 }
 
 fn content(hub: &Hub) -> io::Result<Vec<u8>> {
-    let mut file = zstd::Encoder::new(Vec::new(), 1)?;
-    file.include_checksum(true)?;
+    let mut lines = Lines::new()?;
     let mut last = None;
     loop {
         let state = hub.read();
         let before = last;
         for (port, subject) in state.store.physical.ports_after(last).take(AT_ONCE) {
-            let line = Line {
+            lines.add(&Line {
                 port,
                 peer: health::peer(&state, port, subject),
                 end: &subject.end,
-            };
-            serde_json::to_writer(&mut file, &line)?;
-            file.write_all(b"\n")?;
+            })?;
             last = Some(port);
         }
         if last == before {
-            return file.finish();
+            return lines.finish();
         }
     }
 }
@@ -204,7 +181,8 @@ mod tests {
         let of = |content: &[u8]| {
             let hub = hub(&[]);
             fs::write(&path, content).expect("written");
-            let wrong = read(&hub, &path).map_err(|error| error.kind());
+            let wrong =
+                state_file::read(&path, |line| restore(&hub, line)).map_err(|error| error.kind());
             (wrong.ok(), health::find(&hub, 0).rows.len())
         };
         let pack = |lines: &[u8]| zstd::encode_all(lines, 1).expect("zstd");

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ibnet_record::types::{Guid, PortNum};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::conditions::Condition;
 use super::settings::Settings;
@@ -24,7 +24,7 @@ const KEPT: Duration = Duration::from_secs(900);
 const MAX: usize = 5000;
 
 /// What an alert is about: a port, a device, a sampler, or the whole fabric.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Subject {
     /// Port GUID of the device.
     pub(crate) guid: Option<Guid>,
@@ -61,7 +61,7 @@ impl Subject {
 }
 
 /// The state of an alert.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Phase {
     /// The condition is true, for less than its hold time.
@@ -94,20 +94,53 @@ pub(crate) struct Alert {
     pub(crate) since_ns: u64,
     /// Time at which the condition was found to be over.
     pub(crate) resolved_ns: Option<u64>,
-    /// Monotonic times: start of the phase, the last time with the condition, and the last time at
-    /// which something was known about it.
+    /// Whether receivers were told that it fires, since the last silence.
     #[serde(skip)]
-    entered: Duration,
+    pub(super) is_told: bool,
+    /// Time in the phase while the hub ran.
+    #[serde(skip)]
+    pub(super) held: Duration,
+    /// Monotonic times: the last time with the condition, and the last time at which something was
+    /// known about it.
     #[serde(skip)]
     seen: Duration,
     #[serde(skip)]
     known: Duration,
 }
 
+impl Alert {
+    /// Returns a pending alert.
+    pub(super) fn new(
+        finding: Finding,
+        (now, wall_ns): (Duration, u64),
+        settings: &Settings,
+    ) -> Self {
+        let condition = finding.condition;
+        Self {
+            id: finding.subject.id(condition.name),
+            condition,
+            state: Phase::Pending,
+            subject: finding.subject,
+            node: finding.node,
+            summary: finding.summary,
+            region: finding.region,
+            runbook: settings.runbook(condition),
+            since_ns: wall_ns,
+            resolved_ns: None,
+            is_told: false,
+            held: Duration::ZERO,
+            seen: now,
+            known: now,
+        }
+    }
+}
+
 /// All alerts by their conditions and subjects.
 #[derive(Debug, Default)]
 pub(crate) struct Machine {
     alerts: BTreeMap<(&'static str, Subject), Alert>,
+    /// Monotonic time of the last step.
+    now: Duration,
     /// Number of conditions in the last step that exceeded [`MAX`].
     pub(crate) left_out: usize,
 }
@@ -115,27 +148,31 @@ pub(crate) struct Machine {
 impl Machine {
     /// Compares the alerts with what is found at a monotonic time and at a time in nanoseconds
     /// since 1970. Returns the alerts that fire or are resolved since the last step. `is_known`
-    /// tells whether something is known about the conditions of a subject.
+    /// returns whether something is known about the condition of an alert.
     pub(crate) fn step(
         &mut self,
         (now, wall_ns): (Duration, u64),
         found: Vec<Finding>,
-        is_known: impl Fn(&Subject) -> bool,
+        is_known: impl Fn(&Alert) -> bool,
         settings: &Settings,
     ) -> Vec<Alert> {
         self.left_out = 0;
+        let passed = now.saturating_sub(std::mem::replace(&mut self.now, now));
+        for alert in self.alerts.values_mut() {
+            alert.held = alert.held.saturating_add(passed);
+        }
         for finding in found {
             if !settings.off.contains(finding.condition.name) {
                 self.find(finding, (now, wall_ns), settings);
             }
         }
         let mut changed = Vec::new();
-        self.alerts.retain(|(_, subject), alert| {
+        self.alerts.retain(|_, alert| {
             if alert.state == Phase::Resolved {
-                return now.saturating_sub(alert.entered) < KEPT;
+                return alert.held < KEPT;
             }
             let is_found = alert.seen == now;
-            if is_found || is_known(subject) {
+            if is_found || is_known(alert) {
                 alert.known = now;
             } else if now.saturating_sub(alert.known) < REMEMBERED {
                 alert.seen = now;
@@ -143,11 +180,7 @@ impl Machine {
             }
             let next = match alert.state {
                 Phase::Pending if !is_found => return false,
-                Phase::Pending
-                    if now.saturating_sub(alert.entered) >= settings.hold(alert.condition) =>
-                {
-                    Phase::Firing
-                }
+                Phase::Pending if alert.held >= settings.hold(alert.condition) => Phase::Firing,
                 Phase::Firing
                     if !is_found && now.saturating_sub(alert.seen) >= settings.recovery =>
                 {
@@ -156,7 +189,7 @@ impl Machine {
                 }
                 _ => return true,
             };
-            (alert.state, alert.entered) = (next, now);
+            (alert.state, alert.held) = (next, Duration::ZERO);
             changed.push(alert.clone());
             true
         });
@@ -164,40 +197,50 @@ impl Machine {
     }
 
     fn find(&mut self, finding: Finding, (now, wall_ns): (Duration, u64), settings: &Settings) {
-        let Finding {
-            condition,
-            subject,
-            node,
-            summary,
-            region,
-        } = finding;
         let is_full = self.alerts.len() >= MAX;
-        let key = (condition.name, subject);
+        let key = (finding.condition.name, finding.subject.clone());
         match self.alerts.get_mut(&key) {
             Some(known) if known.state != Phase::Resolved => {
-                (known.seen, known.node) = (now, node);
-                (known.summary, known.region) = (summary, region);
+                (known.seen, known.node) = (now, finding.node);
+                (known.summary, known.region) = (finding.summary, finding.region);
             }
             None if is_full => self.left_out += 1,
             _ => {
-                let alert = Alert {
-                    id: key.1.id(condition.name),
-                    condition,
-                    state: Phase::Pending,
-                    subject: key.1.clone(),
-                    node,
-                    summary,
-                    region,
-                    runbook: settings.runbook(condition),
-                    since_ns: wall_ns,
-                    resolved_ns: None,
-                    entered: now,
-                    seen: now,
-                    known: now,
-                };
+                let alert = Alert::new(finding, (now, wall_ns), settings);
                 self.alerts.insert(key, alert);
             }
         }
+    }
+
+    /// Continues with an alert of an earlier run. Its recovery time begins anew, because nothing is
+    /// known about its condition in between. Returns whether there was room for it.
+    pub(super) fn restore(&mut self, alert: Alert) -> bool {
+        let has_room = self.alerts.len() < MAX;
+        if has_room {
+            let key = (alert.condition.name, alert.subject.clone());
+            self.alerts.insert(key, alert);
+        }
+        has_room
+    }
+
+    /// Marks the firing alerts among these as not told.
+    pub(super) fn forget_told(&mut self, ids: &[String]) {
+        for alert in self.alerts.values_mut() {
+            alert.is_told &= !ids.contains(&alert.id);
+        }
+    }
+
+    /// Marks all firing alerts as told, except the silent ones. Returns those that were not told.
+    pub(super) fn take_untold(&mut self, is_silent: impl Fn(&str) -> bool) -> Vec<Alert> {
+        let is_due = |alert: &&mut Alert| {
+            alert.state == Phase::Firing && !alert.is_told && !is_silent(&alert.id)
+        };
+        let due = self.alerts.values_mut().filter(is_due);
+        due.map(|alert| {
+            alert.is_told = true;
+            alert.clone()
+        })
+        .collect()
     }
 
     /// Returns all alerts in the order of their names and subjects.

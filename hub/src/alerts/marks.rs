@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::kept::Kept;
 
-/// Max number of marks.
+/// Max number of marks. Marks with long texts are fewer: all fit into a file that can be read again.
 const MAX_MARKS: usize = 1000;
 
 /// A mark of an alert.
@@ -29,18 +29,19 @@ impl Marks {
     /// Sets the mark of an alert; a mark that has ended already ends the known one. Returns whether
     /// there was room for it.
     pub(crate) fn set(&mut self, id: &str, mark: Mark) -> bool {
-        let all = &mut self.value;
         if mark.until_ns <= mark.at_ns {
-            if let Some(known) = all.get_mut(id) {
+            if let Some(known) = self.value.get_mut(id) {
                 // The next look removes it, and tells receivers that a silence has ended.
                 known.until_ns = 0;
             }
             return true;
         }
-        let has_room = all.len() < MAX_MARKS || all.contains_key(id);
-        if has_room {
-            all.insert(id.to_owned(), mark);
-            self.is_changed = true;
+        let before = self.value.insert(id.to_owned(), mark);
+        let has_room = self.value.len() <= MAX_MARKS && self.fits();
+        match before {
+            _ if has_room => self.is_changed = true,
+            Some(before) => drop(self.value.insert(id.to_owned(), before)),
+            None => drop(self.value.remove(id)),
         }
         has_room
     }

@@ -12,22 +12,25 @@
 //! | [`watch`] | finds the conditions that are true |
 //! | [`machine`] | the state machine, without I/O and without a clock |
 //! | [`marks`] | who has seen or silenced an alert |
+//! | [`restart`] | what a restart of the hub continues |
 //! | [`receivers`], [`messages`] | who is told, and what |
 //! | [`status`] | what the API shows |
 
-use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use self::machine::{Alert, Phase};
+use self::machine::{Alert, Finding, Phase};
 use self::marks::Marks;
 use self::receivers::Receivers;
+use self::restart::StateFile;
 use self::settings::Settings;
+use self::status::Alerts;
 use self::watch::Watch;
 use crate::ingest::Clock;
 use crate::kept;
+use crate::query::error::ApiError;
 use crate::state::{Hub, Now};
 use crate::threads::Threads;
 
@@ -36,26 +39,38 @@ pub(crate) mod machine;
 pub(crate) mod marks;
 mod messages;
 mod receivers;
+mod restart;
 pub(crate) mod settings;
 pub(crate) mod status;
 pub(crate) mod watch;
 
-/// Starts the thread that looks for conditions.
+/// Starts the thread that looks for conditions. Returns the file with the state, if there is one.
 pub(crate) fn start(
     hub: Arc<Hub>,
     settings: Settings,
     clock: Clock,
     threads: &Threads,
-) -> io::Result<()> {
+) -> io::Result<Option<Arc<StateFile>>> {
     hub.alerts().marks = Marks::load(settings.marks.clone());
     let mut watch = Watch::default();
     let mut receivers = Receivers::start(&hub, &settings, threads)?;
+    let file = settings
+        .state
+        .as_deref()
+        .map(|path| StateFile::load(&hub, path, &settings, &mut watch, &receivers));
+    let file = file.map(Arc::new);
+    let returned = file.clone();
     threads.start("alerts", move || {
         loop {
             let now = clock.now();
+            let found = watch.look(&hub, now, &settings);
+            let file = file.as_deref().map(StateFile::lock);
             // If the look fails, no beat is sent, and Alertmanager resolves its alerts.
-            if let Some(changes) = look(&hub, &mut watch, now, &settings) {
+            if let Some(changes) = change(&hub, &watch, now, found, &settings) {
                 receivers.tell(now, &changes);
+            }
+            if let Some(mut file) = file {
+                file.save_if_due(&hub, &watch, now.monotonic);
             }
             let change = hub.alerts().marks.take_change();
             if let Some((path, content)) = change {
@@ -63,34 +78,35 @@ pub(crate) fn start(
             }
             thread::sleep(Duration::from_nanos(watch::EVERY_NS));
         }
-    })
+    })?;
+    Ok(returned)
 }
 
-/// Looks for conditions once, and changes the alerts. Returns those that fire or are resolved
-/// since the last look, or `None` if the look failed.
-fn look(hub: &Hub, watch: &mut Watch, now: Now, settings: &Settings) -> Option<Vec<Alert>> {
-    let found = watch.look(hub, now, settings);
+/// Changes the alerts after a look. Returns those that fire or are resolved since the last look, or
+/// `None` if the look failed.
+fn change(
+    hub: &Hub,
+    watch: &Watch,
+    now: Now,
+    found: Result<Vec<Finding>, ApiError>,
+    settings: &Settings,
+) -> Option<Vec<Alert>> {
     let mut alerts = hub.alerts();
     match found {
         Ok(found) => {
             alerts.error = None;
             alerts.looked_ns = now.wall_ns;
-            let known = |subject: &_| watch.knows(subject);
             let at = (now.monotonic, now.wall_ns);
-            let mut changes = alerts.machine.step(at, found, known, settings);
-            let ended = alerts.marks.expire(now.wall_ns);
-            // Who was not told that an alert fires is told when the silence ends.
-            let late = alerts
-                .machine
-                .alerts()
-                .filter(|alert| alert.state == Phase::Firing && ended.contains(&alert.id));
-            let known: BTreeSet<String> = changes.iter().map(|alert| alert.id.clone()).collect();
-            changes.extend(late.filter(|alert| !known.contains(&alert.id)).cloned());
+            let Alerts { machine, marks, .. } = &mut *alerts;
+            let mut changes = machine.step(at, found, |alert| watch.knows(alert), settings);
             for alert in &changes {
                 tracing::info!(alert = alert.id, state = ?alert.state, "an alert has changed");
             }
-            let marks = &alerts.marks;
-            changes.retain(|alert| alert.state != Phase::Firing || !marks.is_silent(&alert.id));
+            changes.retain(|alert| alert.state == Phase::Resolved);
+            // Receivers are told again that an alert fires when its silence ends.
+            machine.forget_told(&marks.expire(now.wall_ns));
+            changes.extend(machine.take_untold(|id| marks.is_silent(id)));
+            alerts.is_changed |= !changes.is_empty();
             Some(changes)
         }
         Err(error) => {

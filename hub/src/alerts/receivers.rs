@@ -133,11 +133,30 @@ impl Receivers {
         }
     }
 
+    /// Sends a change to the receiver of this name that had not got it before a restart.
+    pub(super) fn send_again(&self, receiver: &str, message: String) {
+        let place = {
+            let alerts = self.hub.alerts();
+            let mut states = alerts.receivers.iter();
+            states.position(|state| state.receiver == receiver)
+        };
+        let message = Arc::from(message.into_bytes());
+        self.send(
+            |queue| queue.gets_changes && Some(queue.place) == place,
+            &message,
+        );
+    }
+
     fn send(&self, is_meant: impl Fn(&Queue) -> bool, message: &Arc<[u8]>) {
+        let mut alerts = self.hub.alerts();
         for queue in self.queues.iter().filter(|queue| is_meant(queue)) {
+            let is_sent = queue.messages.try_send(Arc::clone(message)).is_ok();
             // A full queue of Alertmanager needs no other message: the next one has all alerts.
-            if queue.messages.try_send(Arc::clone(message)).is_err() && queue.gets_changes {
-                self.hub.alerts().receivers[queue.place].dropped += 1;
+            let state = &mut alerts.receivers[queue.place];
+            match (queue.gets_changes, is_sent) {
+                (true, true) => state.waiting.push_back(Arc::clone(message)),
+                (true, false) => state.dropped += 1,
+                (false, _) => {}
             }
         }
     }
@@ -147,12 +166,10 @@ impl Receivers {
 fn run(hub: &Hub, place: usize, target: &Target, waiting: &Receiver<Arc<[u8]>>, attempts: u32) {
     for message in waiting {
         for attempt in 1..=attempts {
-            let Some(failed) = deliver(target, &message).err() else {
-                note(hub, place, None, false);
-                break;
-            };
-            let is_last = attempt == attempts || !failed.is_passing;
-            note(hub, place, Some(failed.reason), is_last && attempts > 1);
+            let failed = deliver(target, &message).err();
+            let is_last =
+                attempt == attempts || failed.as_ref().is_none_or(|failed| !failed.is_passing);
+            note(hub, place, failed.map(|failed| failed.reason), is_last);
             if is_last {
                 break;
             }
@@ -162,14 +179,18 @@ fn run(hub: &Hub, place: usize, target: &Target, waiting: &Receiver<Arc<[u8]>>, 
 }
 
 /// Counts an attempt. Only the first failure in a series, and its end, are logged.
-fn note(hub: &Hub, place: usize, error: Option<String>, is_dropped: bool) {
+fn note(hub: &Hub, place: usize, error: Option<String>, is_last: bool) {
     let mut alerts = hub.alerts();
+    let alerts = &mut *alerts;
     let Some(state) = alerts.receivers.get_mut(place) else {
         return;
     };
     state.sent += u64::from(error.is_none());
     state.failed += u64::from(error.is_some());
-    state.dropped += u64::from(is_dropped);
+    if is_last && state.waiting.pop_front().is_some() {
+        state.dropped += u64::from(error.is_some());
+        alerts.is_changed = true;
+    }
     let receiver = &state.receiver;
     match (&error, &state.error) {
         (Some(error), None) => {

@@ -38,6 +38,8 @@ pub struct Raw {
     pub ca_file: String,
     /// File in which marks are kept.
     pub marks: String,
+    /// File in which the state of the alerts is kept.
+    pub state: String,
 }
 
 impl Default for Raw {
@@ -55,6 +57,7 @@ impl Default for Raw {
             beat: String::new(),
             ca_file: String::new(),
             marks: String::new(),
+            state: String::new(),
         }
     }
 }
@@ -78,6 +81,8 @@ pub struct Settings {
     pub(crate) watchdog: bool,
     /// File in which marks are kept.
     pub(crate) marks: Option<PathBuf>,
+    /// File in which the state of the alerts is kept.
+    pub(crate) state: Option<PathBuf>,
 }
 
 /// Who is told about alerts.
@@ -159,6 +164,7 @@ impl Raw {
             targets: self.targets()?,
             watchdog: self.watchdog,
             marks: (!self.marks.is_empty()).then(|| self.marks.clone().into()),
+            state: (!self.state.is_empty()).then(|| self.state.clone().into()),
         })
     }
 
@@ -222,7 +228,8 @@ impl Settings {
     }
 }
 
-fn named(name: &str) -> Option<&'static Condition> {
+/// Returns the condition of this name.
+pub(super) fn named(name: &str) -> Option<&'static Condition> {
     conditions::all().find(|condition| condition.name == name.trim())
 }
 

@@ -1,5 +1,8 @@
 //! The alerts as the API shows them.
 
+use std::collections::VecDeque;
+use std::sync::Arc;
+
 use serde::Serialize;
 
 use super::machine::Machine;
@@ -16,6 +19,8 @@ pub(crate) struct Alerts {
     pub(crate) error: Option<String>,
     /// The conditions of the receivers.
     pub(crate) receivers: Vec<ReceiverState>,
+    /// Whether receivers were told something that the file with the state does not have.
+    pub(crate) is_changed: bool,
 }
 
 /// The condition of a receiver.
@@ -31,4 +36,7 @@ pub(crate) struct ReceiverState {
     pub(crate) dropped: u64,
     /// Why the last attempt failed. `None` if it did not.
     pub(crate) error: Option<String>,
+    /// The changes that the receiver does not have yet, the oldest one first.
+    #[serde(skip)]
+    pub(crate) waiting: VecDeque<Arc<[u8]>>,
 }

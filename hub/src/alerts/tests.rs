@@ -3,10 +3,11 @@
 use ibnet_record::types::Guid;
 
 mod found;
+mod restarted;
 mod told;
 
 use super::conditions::{HCA_DEAD, SAMPLER_DOWN};
-use super::machine::{Alert, Finding, Machine, Phase, Subject};
+use super::machine::{Machine, Subject};
 use super::marks::Mark;
 use super::settings::Raw;
 use super::*;
@@ -171,6 +172,8 @@ pub(crate) struct Watched {
     hub: Arc<Hub>,
     watch: Watch,
     settings: Settings,
+    /// What receivers were told.
+    told: Vec<(String, Phase)>,
 }
 
 impl Watched {
@@ -180,12 +183,17 @@ impl Watched {
             hub,
             watch,
             settings,
+            told: Vec::new(),
         }
     }
 
     pub(crate) fn look(&mut self, now: Now) -> Vec<Alert> {
         self.hub.tick(now);
-        look(&self.hub, &mut self.watch, now, &self.settings).expect("a look")
+        let found = self.watch.look(&self.hub, now, &self.settings);
+        let changes = change(&self.hub, &self.watch, now, found, &self.settings).expect("a look");
+        let told = changes.iter().map(|alert| (alert.id.clone(), alert.state));
+        self.told.extend(told);
+        changes
     }
 
     /// Returns the identities and states of all alerts.
@@ -266,4 +274,38 @@ fn silenced_alert_is_told_when_the_silence_ends() {
     assert!(Marks::load(Some(path.clone())).is_silent(id));
     std::fs::write(&path, "{").expect("written");
     assert!(!Marks::load(Some(path)).is_silent(id));
+}
+
+#[test]
+fn marks_with_the_longest_texts_can_be_read_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("marks.json");
+    let mut marks = Marks::load(Some(path.clone()));
+    // Each of these bytes takes six in the file.
+    let longest = Mark {
+        by: "ada".to_owned(),
+        why: "\u{1}".repeat(500),
+        silent: true,
+        at_ns: 0,
+        until_ns: u64::MAX,
+    };
+    let short = Mark {
+        why: "x".to_owned(),
+        ..longest.clone()
+    };
+    let is_set = |number: &u32| marks.set(&number.to_string(), longest.clone());
+    let number = (0..1000).take_while(is_set).count();
+    assert!((300..400).contains(&number), "{number} marks of 3000 bytes");
+    // A mark that does not fit changes nothing, and neither does one that would grow too much.
+    let long = Mark {
+        why: "\u{1}".repeat(5000),
+        ..longest.clone()
+    };
+    assert!(!marks.set("0", long) && !marks.set("more", longest.clone()));
+    assert_eq!(marks.get("0"), Some(&longest));
+    let (path, content) = marks.take_change().expect("a change");
+    kept::write(&path, &content);
+    assert_eq!(Marks::load(Some(path)).value, marks.value);
+    // A shorter one gives room.
+    assert!(marks.set("0", short.clone()) && marks.set("more", short));
 }

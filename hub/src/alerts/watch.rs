@@ -12,10 +12,11 @@ use ibnet_analysis::trees::{Limits, RegionRow, RootCause, TreeRow, Trees};
 use ibnet_record::ERROR_COUNTERS;
 use ibnet_record::registers::link_down;
 use ibnet_record::types::{NodeKind, PortNum, Printable};
+use serde::{Deserialize, Serialize};
 
 use super::conditions::{self, Condition};
-use super::machine::{Finding, Subject};
-use super::settings::Settings;
+use super::machine::{Alert, Finding, Subject};
+use super::settings::{self, Settings};
 use crate::events::{EventRow, Filter};
 use crate::live::topology::Topology;
 use crate::query::congestion;
@@ -80,13 +81,79 @@ pub(crate) struct Watch {
     /// For each port with errors in the last hour and each condition: increases by the start of
     /// their minute.
     errors: BTreeMap<(PortKey, &'static str), VecDeque<(u64, u64)>>,
-    /// For each port: the highest data rate of its link, and when the link last had it.
+    /// For each port: the highest data rate of its link, and when the link last had it. `slower`
+    /// has the ports whose link is slower now, or was slower before a restart.
     fastest: BTreeMap<PortKey, (f64, u64)>,
+    slower: BTreeMap<PortKey, (f64, u64)>,
     /// For each HCA port of a sampler: time, missed slots and dropped records, as totals.
     totals: BTreeMap<String, VecDeque<(u64, u64, u64)>>,
+    /// Monotonic time of the last look, and whether it found a subnet manager.
+    looked: Duration,
+    has_manager: bool,
+}
+
+/// What a restart of the hub continues. Without it, a condition that follows from an hour or a day
+/// would be over after a restart.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Remembered {
+    /// End of the records that were evaluated.
+    EvaluatedNs(u64),
+    /// Errors of a port in the last hour.
+    Errors {
+        port: PortKey,
+        condition: String,
+        minutes: VecDeque<(u64, u64)>,
+    },
+    /// A link that is slower than it was.
+    Slower { port: PortKey, best: (f64, u64) },
 }
 
 impl Watch {
+    /// Returns what a restart continues.
+    pub(crate) fn remembered(&self) -> Vec<Remembered> {
+        let errors = self.errors.iter();
+        let errors = errors.map(|((port, condition), minutes)| Remembered::Errors {
+            port: *port,
+            condition: (*condition).to_owned(),
+            minutes: minutes.clone(),
+        });
+        let slower = self.slower.iter().map(|(port, best)| Remembered::Slower {
+            port: *port,
+            best: *best,
+        });
+        std::iter::once(Remembered::EvaluatedNs(self.evaluated_ns))
+            .chain(errors)
+            .chain(slower)
+            .collect()
+    }
+
+    /// Continues with what an earlier run remembered. Returns whether it can be used.
+    pub(crate) fn restore(&mut self, remembered: Remembered) -> bool {
+        match remembered {
+            Remembered::EvaluatedNs(time) => self.evaluated_ns = time,
+            Remembered::Errors {
+                port,
+                condition,
+                minutes,
+            } => {
+                let condition = settings::named(&condition);
+                let has_room = self.errors.len() < MAX_COUNTERS;
+                let Some(condition) = condition.filter(|_| has_room) else {
+                    return false;
+                };
+                self.errors.insert((port, condition.name), minutes);
+            }
+            Remembered::Slower { port, best } => {
+                if self.slower.len() >= MAX_COUNTERS {
+                    return false;
+                }
+                self.slower.insert(port, best);
+            }
+        }
+        true
+    }
+
     /// Returns all conditions that are true now.
     pub(crate) fn look(
         &mut self,
@@ -118,7 +185,8 @@ impl Watch {
                 "The hub processes records more slowly than they arrive".to_owned(),
             ));
         }
-        find_managers(hub, now.wall_ns, &mut all);
+        self.looked = now.monotonic;
+        self.has_manager = find_managers(hub, now.wall_ns, &mut all);
         all.extend(health::faulty(hub).into_iter().map(unhealthy));
         let planes = health::faulty_planes(hub).into_iter();
         all.extend(planes.map(|(port, why)| {
@@ -128,19 +196,30 @@ impl Watch {
         Ok(all)
     }
 
-    /// Returns whether records have arrived that show the conditions of a subject. Conditions
-    /// without a device are always known.
-    pub(crate) fn knows(&self, subject: &Subject) -> bool {
-        let Some(guid) = subject.guid else {
-            return true;
-        };
-        let (first, last) = subject
-            .port
-            .map_or((PortNum(0), PortNum(u8::MAX)), |port| (port, port));
-        self.known
-            .range((guid, first)..=(guid, last))
-            .next()
-            .is_some()
+    /// Returns whether the records that have arrived show the condition of an alert. After a
+    /// restart, they do not for some time.
+    pub(crate) fn knows(&self, alert: &Alert) -> bool {
+        let (condition, subject) = (alert.condition, &alert.subject);
+        if let Some(guid) = subject.guid {
+            let (first, last) = subject
+                .port
+                .map_or((PortNum(0), PortNum(u8::MAX)), |port| (port, port));
+            let mut known = self.known.range((guid, first)..=(guid, last));
+            return known.next().is_some();
+        }
+        if let Some(sampler) = &subject.sampler {
+            let is_sum =
+                *condition == conditions::SLOTS_MISSED || *condition == conditions::RECORDS_DROPPED;
+            let totals = self.totals.get(sampler);
+            return totals.is_some_and(|totals| !is_sum || covers(totals));
+        }
+        match condition {
+            _ if *condition == conditions::SM_CHANGED => {
+                self.looked >= Duration::from_nanos(SM_CHANGE_NS)
+            }
+            _ if *condition == conditions::SM_SILENT => self.has_manager,
+            _ => true,
+        }
     }
 
     /// Evaluates the records that have arrived since the last evaluation.
@@ -150,22 +229,34 @@ impl Watch {
             (state.arrived_ns(), state.samplers.interval_ns().max(1))
         };
         // A recording is not evaluated before it has been read.
-        let to = arrived_ns.unwrap_or(0) / interval_ns * interval_ns;
+        let Some(arrived_ns) = arrived_ns.filter(|arrived_ns| *arrived_ns > 0) else {
+            return Ok(());
+        };
+        let to = arrived_ns / interval_ns * interval_ns;
         let length_ns = RANGE_NS.max(interval_ns);
-        if to < self.evaluated_ns.saturating_add(length_ns) {
-            // After a clock was corrected, the newest records can be older.
-            if to.saturating_add(ERRORS_NS) < self.evaluated_ns {
-                self.evaluated_ns = to;
-                hub.set_regions(Trees::no_regions());
-            }
+        // After a clock was corrected, the newest records can be older.
+        if to.saturating_add(ERRORS_NS) < self.evaluated_ns {
+            self.evaluated_ns = to;
+            hub.set_regions(Trees::no_regions());
             return Ok(());
         }
-        let from = self.evaluated_ns.max(to.saturating_sub(6 * length_ns));
+        let is_new = to >= self.evaluated_ns.saturating_add(length_ns);
+        // After a restart, the records of a recording are evaluated again, without their errors.
+        let is_again = self.known.is_empty() && to <= self.evaluated_ns;
+        if !is_new && !is_again {
+            return Ok(());
+        }
+        let earliest = to.saturating_sub(6 * length_ns);
+        let from = if is_new {
+            self.evaluated_ns.max(earliest)
+        } else {
+            earliest
+        };
         let found = evaluated::evaluate(hub, (from, to))?;
-        self.evaluated_ns = to;
+        self.evaluated_ns = self.evaluated_ns.max(to);
         self.known = found.ports().keys().copied().collect();
         self.found = Vec::new();
-        self.find_faults(hub, &found, to, settings);
+        self.find_faults(hub, &found, (to, is_new), settings);
         let seconds = (to - from) as f64 / SECOND_NS as f64;
         let mut regions = Trees::clone(&hub.regions());
         let trees = found.follow(Limits::default(), &mut [&mut regions]);
@@ -233,7 +324,14 @@ impl Watch {
     }
 
     /// Finds dead devices, links that are down, and counters with more errors than their limit.
-    fn find_faults(&mut self, hub: &Hub, found: &Evaluated, to: u64, settings: &Settings) {
+    /// `to` is the end of the records; they are new if they were not evaluated before.
+    fn find_faults(
+        &mut self,
+        hub: &Hub,
+        found: &Evaluated,
+        (to, is_new): (u64, bool),
+        settings: &Settings,
+    ) {
         let mut thresholds = Thresholds::default();
         // The limits below apply to the sum of an hour.
         let _ = thresholds.set("all=0");
@@ -284,13 +382,13 @@ impl Watch {
                 let condition = conditions::ERRORS
                     .iter()
                     .find(|condition| condition.counter.is_some_and(|(name, _)| name == counter));
-                if let Some(condition) = condition {
+                if let Some(condition) = condition.filter(|_| is_new) {
                     self.count((port.key, condition.name), to, change.increase);
                 }
             }
         }
         self.errors.retain(|_, minutes| {
-            minutes.retain(|(minute, _)| minute + ERRORS_NS > to);
+            minutes.retain(|(minute, _)| minute.saturating_add(ERRORS_NS) > to);
             !minutes.is_empty()
         });
         for condition in &conditions::ERRORS {
@@ -331,16 +429,24 @@ impl Watch {
     /// Finds links that are slower than in the last day, or than in the net file.
     fn find_degraded(&mut self, topology: &Topology, wall_ns: u64, all: &mut Vec<Finding>) {
         let mut fastest = BTreeMap::new();
+        self.slower
+            .retain(|_, best| wall_ns.saturating_sub(best.1) < DEGRADED_NS);
         for port in &topology.ports {
             let Some(gbps) = port.gbps else { continue };
             let key = (port.guid, port.port);
-            let best = match self.fastest.get(&key) {
+            let known = self.slower.get(&key).or_else(|| self.fastest.get(&key));
+            let best = match known {
                 Some(best) if best.0 > gbps && wall_ns.saturating_sub(best.1) < DEGRADED_NS => {
                     *best
                 }
                 _ => (gbps, wall_ns),
             };
             fastest.insert(key, best);
+            if gbps >= best.0 {
+                self.slower.remove(&key);
+            } else if self.slower.len() < MAX_COUNTERS {
+                self.slower.insert(key, best);
+            }
             let peer = port.peer.and_then(|peer| topology.ports.get(peer as usize));
             let is_second = peer.is_some_and(|peer| {
                 is_before((peer.kind, (peer.guid, peer.port)), (port.kind, key))
@@ -491,8 +597,8 @@ fn explain(
     }
 }
 
-/// Finds changes and losses of the subnet manager.
-fn find_managers(hub: &Hub, wall_ns: u64, all: &mut Vec<Finding>) {
+/// Finds changes and losses of the subnet manager. Returns whether one is known.
+fn find_managers(hub: &Hub, wall_ns: u64, all: &mut Vec<Finding>) -> bool {
     let range = (wall_ns.saturating_sub(SM_CHANGE_NS), u64::MAX);
     let change = hub.read().events(&Filter {
         from: range.0,
@@ -516,6 +622,13 @@ fn find_managers(hub: &Hub, wall_ns: u64, all: &mut Vec<Finding>) {
             "No subnet manager is the master".to_owned(),
         ));
     }
+    !managers.is_empty()
+}
+
+/// Returns whether the totals of a sampler are those of the whole time over which it is judged.
+fn covers(totals: &VecDeque<(u64, u64, u64)>) -> bool {
+    let ends = totals.front().zip(totals.back());
+    ends.is_some_and(|(first, last)| first.0 + SAMPLER_NS <= last.0 + EVERY_NS)
 }
 
 /// Returns the finding about a link that a person has to repair.

@@ -118,7 +118,9 @@ fn set(hub: &Hub, sender: &Sender, request: Request) -> Result<(), ApiError> {
         until_ns,
     };
     if !alerts.marks.set(&id, mark) {
-        return Err(ApiError::wrong("there are too many marks; remove some"));
+        return Err(ApiError::wrong(
+            "there are too many marks, or their texts are too long; remove some",
+        ));
     }
     drop(alerts);
     let what = match (until_ns > at_ns, silent, was_silent) {

@@ -8,6 +8,7 @@
 //! | [`values`] | health, topology, and values over time |
 //! | [`lists`] | links, trees, errors, events, ports, samplers |
 //! | [`alerts`] | alerts |
+//! | [`audit`] | the newest entries of the audit log |
 //! | [`groups`] | groups of hosts |
 //! | [`jobs`] | jobs |
 //! | [`marks`] | marks over time |
@@ -25,6 +26,7 @@ mod alerts;
 pub(crate) mod answer;
 pub(crate) mod app;
 pub(crate) mod assets;
+mod audit;
 mod groups;
 mod jobs;
 mod known;

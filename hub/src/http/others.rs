@@ -38,13 +38,15 @@ use crate::query::jobs::missing;
 use crate::state::Hub;
 use crate::users::Identity;
 
-/// How an address serves the role `user`.
+/// How an address serves the role `user`, and others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Served {
     /// The answer has no names.
     Whole,
     Filtered,
     Refused,
+    /// Only the role `admin` gets the answer.
+    ToAdmin,
 }
 
 /// Replaces the ID of a job of another user.
@@ -115,17 +117,22 @@ pub(crate) async fn serve(
         _ => Served::Refused,
     };
     match (identity, served) {
+        (Some(identity), Served::ToAdmin) if identity.role < Role::Admin => forbidden(),
         (Some(identity), _) if identity.role >= Role::Operator => next.run(request).await,
         (Some(_), Served::Whole) => next.run(request).await,
         (Some(identity), Served::Filtered) => filtered(app, address, identity, request, next)
             .await
             .unwrap_or_else(IntoResponse::into_response),
-        _ => ApiError {
-            status: StatusCode::FORBIDDEN,
-            reason: "the role of the user does not permit this".to_owned(),
-        }
-        .into_response(),
+        _ => forbidden(),
     }
+}
+
+fn forbidden() -> Response {
+    ApiError {
+        status: StatusCode::FORBIDDEN,
+        reason: "the role of the user does not permit this".to_owned(),
+    }
+    .into_response()
 }
 
 async fn filtered(

@@ -22,19 +22,20 @@ use super::others::{self, Served};
 use super::params::Params;
 use super::server::Access;
 use super::values::now_ns;
-use super::{access, alerts, assets, groups, jobs, lists, live, marks, values};
+use super::{access, alerts, assets, audit, groups, jobs, lists, live, marks, values};
 use crate::audit::By;
 use crate::query::error::ApiError;
 use crate::state::Hub;
 use crate::users::{Identity, Peer, TOKEN};
 
-/// Returns the addresses of the API without the prefix `/api/v1`, each with how it serves the role
-/// `user`, and its handler.
+/// Returns the addresses of the API without the prefix `/api/v1`, each with how it serves the
+/// roles, and its handler.
 pub(super) fn addresses() -> Vec<(&'static str, Served, MethodRouter<App>)> {
-    use Served::{Filtered, Refused, Whole};
+    use Served::{Filtered, Refused, ToAdmin, Whole};
     vec![
         ("/alerts", Filtered, get(alerts::list)),
         ("/alerts/mark", Refused, post(alerts::mark)),
+        ("/audit", ToAdmin, get(audit::list)),
         ("/cabling", Filtered, get(lists::cabling)),
         ("/errors", Filtered, get(lists::errors)),
         ("/events", Filtered, get(lists::events)),

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 /// Time after which a test that hangs fails. It is no limit of speed.
-const PATIENCE: Duration = Duration::from_secs(600);
+pub(super) const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Returns the path of a program that `make tools` unpacks; `None` with a notice if it is not
 /// installed.

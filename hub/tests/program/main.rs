@@ -9,6 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
+use ibnet::topology::synthetic::FatTree;
 use serde_json::{Value, json};
 use tungstenite::{Bytes, Message};
 
@@ -431,6 +432,67 @@ fn users_mark_alerts_and_nobody_else_does() {
     hub.wait_for("alerts", |alerts| {
         alerts["rows"].as_array().unwrap().iter().any(is_marked)
     });
+}
+
+#[test]
+fn command_gets_each_change_once_over_a_restart() {
+    const TREE: FatTree = FatTree {
+        leaves: 2,
+        hosts: 3,
+        spines: 1,
+        trunk: 1,
+        radix: 8,
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    fs::write(path("net.p"), TREE.blueprint().ports_report()).unwrap();
+    let script = format!("#!/bin/sh\n(cat; echo) >>{:?}\n", path("told"));
+    fs::write(path("page"), script).unwrap();
+    fs::set_permissions(path("page"), fs::Permissions::from_mode(0o700)).unwrap();
+    let start = |dead: [&str; 2]| {
+        let config = format!(
+            "simulate = {:?}\n[simulated]\ndead = {dead:?}\n[alerts]\nstate = {:?}\ncommand = [{:?}]\nhold = [\"InfinibandHcaDead=0s\"]\nrecovery = \"0s\"\n",
+            path("net.p"),
+            path("alerts"),
+            path("page")
+        );
+        fs::write(path("hub.toml"), config).unwrap();
+        Hub::start(&["-c", path("hub.toml").to_str().unwrap()])
+    };
+    let told = || -> Vec<String> {
+        let text = fs::read_to_string(path("told")).unwrap_or_default();
+        // The last line can be half written.
+        let rows = text
+            .lines()
+            .filter_map(|line| serde_json::from_str(line).ok());
+        let hosts = rows.filter(|row: &Value| row["alert"] == "InfinibandHcaDead");
+        let name = |row: Value| {
+            let text = |name: &str| row[name].as_str().unwrap_or_default().to_owned();
+            let node = text("node");
+            format!(
+                "{} {}",
+                node.split(' ').next().unwrap_or_default(),
+                text("state")
+            )
+        };
+        hosts.map(name).collect()
+    };
+    let hub = start(["node00004", "node00005"]);
+    hub.wait_for("alerts", |alerts| {
+        told().len() == 2 && alerts["receivers"][0]["sent"].as_u64() >= Some(2)
+    });
+    assert_eq!(hub.stop(), Some(0));
+    // One host answers again, one is dead as before, and another one is dead now.
+    let hub = start(["node00005", "node00006"]);
+    hub.wait_for("alerts", |_| told().len() >= 4);
+    assert_eq!(hub.stop(), Some(0));
+    let expected = [
+        "node00004 firing",
+        "node00005 firing",
+        "node00004 resolved",
+        "node00006 firing",
+    ];
+    assert_eq!(told(), expected);
 }
 
 #[test]

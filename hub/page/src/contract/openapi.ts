@@ -146,6 +146,8 @@ export interface Schemas {
   Alert: Alert;
   AlertMark: AlertMark;
   Alerts: Alerts;
+  Audit: Audit;
+  AuditEntry: AuditEntry;
   CableEnd: CableEnd;
   CableFinding: CableFinding;
   Cabling: Cabling;
@@ -300,6 +302,37 @@ export interface Receiver {
    * Why the last attempt failed
    */
   error: string | null;
+}
+export interface Audit {
+  rows: AuditEntry[];
+  /**
+   * Why there are no entries
+   */
+  reason: string | null;
+}
+export interface AuditEntry {
+  at_ns: number;
+  /**
+   * Such as login, login_failed, silence, seen, mark
+   */
+  what: string;
+  /**
+   * Name of the user, or `password`; empty after a failed login
+   */
+  who: string;
+  role: string;
+  /**
+   * Address of the client, or of its proxy
+   */
+  address: string;
+  /**
+   * The alert, or the name of the mark
+   */
+  about: string | null;
+  /**
+   * Reason for the mark of an alert
+   */
+  why: string | null;
 }
 export interface CableEnd {
   /**

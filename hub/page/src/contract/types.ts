@@ -17,6 +17,8 @@ import type {
 export type {
   Alert as AlertRow,
   Alerts,
+  Audit,
+  AuditEntry,
   CableEnd,
   CableFinding,
   Cabling,

@@ -1,4 +1,4 @@
-//! The list of alerts, and the condition of those who are told about them.
+//! The list of alerts, the condition of those who are told about them, and the audit log.
 
 import type { AlertRow, Receiver } from "../contract/types";
 import { SEVERITIES } from "../model/alerts";
@@ -9,6 +9,7 @@ import { h, setText } from "../parts/dom";
 import { type Column, linkCell, Table } from "../parts/table";
 import type { View } from "../parts/view";
 import { AlertForm, markText } from "./alertform";
+import { AuditList } from "./audit";
 import { drawSubject, subjectText } from "./subject";
 
 const STATES: readonly AlertRow["state"][] = ["firing", "pending", "resolved"];
@@ -131,6 +132,7 @@ export function makeAlerts(app: App, _topology: Topology): View {
     descending: false,
     empty: "Waiting for the hub…",
   });
+  const audit = new AuditList(app);
   const note = h("span", { class: "muted", role: "status" });
   const receivers = h("p", { class: "muted" });
   return {
@@ -141,8 +143,10 @@ export function makeAlerts(app: App, _topology: Topology): View {
       table.element,
       form.element,
       receivers,
+      audit.element,
     ),
     update() {
+      audit.update();
       const { answer, error } = app.alerts;
       if (answer === null) return setText(note, error);
       table.setEmpty("No condition is true, and none was in the last 15 minutes.");
@@ -161,6 +165,7 @@ export function makeAlerts(app: App, _topology: Topology): View {
     },
     close() {
       table.close();
+      audit.close();
     },
   };
 }

@@ -429,3 +429,38 @@ test("narrow_window_at_double_zoom_has_no_horizontal_scrolling", { skip }, async
     assert.ok(wide <= 1, `${view}: ${wide} pixels too wide`);
   }
 });
+
+test("admin_sees_the_audit_log_and_an_operator_does_not", { skip }, async (context) => {
+  const entry = {
+    at_ns: 1.8e18,
+    who: "eve",
+    role: "admin",
+    address: "10.0.0.9",
+    why: "at the vendor",
+  };
+  const rows = [
+    { ...entry, what: "silence", about: "InfinibandHcaDead/0x0000000000000001" },
+    { ...entry, what: "login_failed", who: "", about: null, why: null },
+  ];
+  for (const role of ["operator", "admin"]) {
+    const { page, faults } = await openPage(context, shared.browser, hub);
+    let requests = 0;
+    await page.route("**/api/v1/whoami", (route) => route.fulfill({ json: { name: "eve", role } }));
+    await page.route("**/api/v1/audit", (route) => {
+      requests++;
+      return route.fulfill({ json: { rows, reason: null } });
+    });
+    const known = page.waitForResponse("**/api/v1/whoami");
+    await show(page, hub, "alerts");
+    await known;
+    if (role === "admin") await page.waitForSelector(".audit .table-row:has-text('login failed')");
+    const text = await page.locator(".audit").innerText();
+    const texts = ["eve", "InfinibandHcaDead/0x0000000000000001", "at the vendor"];
+    assert.deepEqual(
+      texts.map((part) => text.includes(part)),
+      texts.map(() => role === "admin"),
+    );
+    assert.equal(requests > 0, role === "admin");
+    assert.deepEqual(faults, []);
+  }
+});

@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver};
 
 use serde_json::{Value, json};
@@ -60,7 +61,7 @@ fn request(stream: &TcpStream) -> (String, Value) {
 }
 
 /// Returns a hub whose machine has a firing and a pending alert, and the receivers.
-fn told(change: impl FnOnce(&mut Raw)) -> (Arc<Hub>, Receivers, Vec<Alert>) {
+pub(super) fn told(change: impl FnOnce(&mut Raw)) -> (Arc<Hub>, Receivers, Vec<Alert>) {
     let hub = Arc::new(state::new(state::LIMITS));
     let settings = settings(change);
     let (threads, _) = Threads::new();
@@ -78,7 +79,7 @@ fn now(second: u64) -> Now {
     Now { monotonic, wall_ns }
 }
 
-fn wait_for(hub: &Hub, is_expected: impl Fn(&[Value]) -> bool) {
+pub(super) fn wait_for(hub: &Hub, is_expected: impl Fn(&[Value]) -> bool) {
     // Ends a test that hangs after ten minutes.
     for _ in 0..60_000 {
         let found = serde_json::to_value(&hub.alerts().receivers).expect("JSON");
@@ -179,15 +180,24 @@ fn failing_receiver_delays_no_other_one() {
     assert!(hub.alerts().receivers[0].dropped >= 900);
 }
 
+/// Writes a shell script. Returns its path.
+pub(super) fn script(folder: &Path, text: &str) -> PathBuf {
+    let program = folder.join("page");
+    std::fs::write(&program, format!("#!/bin/sh\n{text}")).expect("written");
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o700)).expect("mode");
+    program
+}
+
 #[test]
 fn command_reads_the_alert_and_is_run_again_after_a_failure() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (program, output) = (folder.path().join("page"), folder.path().join("output"));
     // It fails at its first run.
-    let script = "#!/bin/sh\nif [ ! -e \"$1.1\" ]; then touch \"$1.1\"; exit 3; fi\ncat >\"$1\"\n";
-    std::fs::write(&program, script).expect("written");
-    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o700)).expect("mode");
-    let text = |path: &std::path::Path| path.to_str().expect("UTF-8").to_owned();
+    let program = script(
+        folder.path(),
+        "if [ ! -e \"$1.1\" ]; then touch \"$1.1\"; exit 3; fi\ncat >\"$1\"\n",
+    );
+    let output = folder.path().join("output");
+    let text = |path: &Path| path.to_str().expect("UTF-8").to_owned();
     // An argument is no text of a shell.
     let argument = text(&output) + "; exit 1 $(touch x)";
     let (hub, mut receivers, changes) =

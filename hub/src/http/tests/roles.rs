@@ -174,9 +174,9 @@ fn all_calls(api: &Json) -> Vec<(Method, String, String)> {
             "/jobs" => &["", "job=70007", "limit=1", "state=running"],
             "/ports" => &["", "q=node", "q=switch&limit=2", "node=node101"],
             "/events" => &["", "guid=0x0000000000000102", "kind=links"],
-            "/alerts" | "/alerts/mark" | "/cabling" | "/health" | "/topology" | "/heat"
-            | "/marks" | "/groups" | "/sm" | "/samplers" | "/timeline" | "/links/health"
-            | "/live" | "/whoami" => &[""],
+            "/alerts" | "/alerts/mark" | "/audit" | "/cabling" | "/health" | "/topology"
+            | "/heat" | "/marks" | "/groups" | "/sm" | "/samplers" | "/timeline"
+            | "/links/health" | "/live" | "/whoami" => &[""],
             _ if path.starts_with("/port/") => &[""],
             _ => &["", range],
         };
@@ -217,6 +217,9 @@ fn no_answer_names_the_jobs_users_and_hosts_of_others() {
                 "user" if is_write => assert_eq!(status, 403, "{path}"),
                 "user" if path.starts_with("/job/") && !path.starts_with("/job/70007") => {
                     assert_eq!(status, 404, "{path}");
+                }
+                "user" | "operator" if path.starts_with("/audit") => {
+                    assert_eq!(status, 403, "{role} {path}");
                 }
                 // The body `{}` is no mark.
                 _ if is_write => assert_eq!(status, 400, "{path}: {body}"),
@@ -460,6 +463,24 @@ fn operators_mark_alerts_and_the_audit_log_has_it() {
     assert_eq!(found, expected);
     let text = std::fs::read_to_string(folder.path().join("audit.jsonl")).expect("a file");
     assert!(!text.contains("ola-ola"), "{text}");
+    // An admin reads it, and nobody else does.
+    assert_eq!(get_as(&hub, "/audit", Some("ola-ola-ola-ola-ola")).0, 403);
+    assert_eq!(get_as(&hub, "/audit", ADA).0, 403);
+    let (status, _, body) = get_as(&hub, "/audit", Some("eve-eve-eve-eve-eve"));
+    assert_eq!(status, 200, "{body}");
+    let api: Json = serde_json::from_str(OPEN_API).expect("JSON");
+    let found: Json = serde_json::from_str(&body).expect("JSON");
+    let schema = &api["components"]["schemas"]["Audit"];
+    assert_eq!(faults(&api, schema, &found, "/audit"), Vec::<String>::new());
+    let rows = found["rows"].as_array().expect("rows");
+    let silence = rows
+        .iter()
+        .find(|row| row["what"] == "silence")
+        .expect("a row");
+    assert_eq!(
+        (&silence["who"], &silence["about"], &silence["why"]),
+        (&json!("ola"), &json!(id), &json!("at the vendor"))
+    );
 }
 
 #[test]
@@ -488,7 +509,9 @@ fn proxy_may_end_tls_and_nobody_else() {
 #[test]
 fn every_field_with_strings_has_a_rule() {
     /// Fields with a rule of their own, and those that users do not see.
-    const OTHER_RULE: [&str; 11] = [
+    const OTHER_RULE: [&str; 14] = [
+        "about",
+        "address",
         "first_malformed",
         "folder",
         "receiver",
@@ -500,6 +523,7 @@ fn every_field_with_strings_has_a_rule() {
         "line",
         "name",
         "user",
+        "who",
     ];
     fn strings(name: &str, schema: &Json, found: &mut Vec<String>) {
         let types = match &schema["type"] {
