@@ -25,8 +25,8 @@ const PICTURES = "canvas, .tree svg, .front, .gantt, .matrix";
 const PARTS = ".tree-share, .front-lamp, .gantt-bar, .matrix i";
 
 /**
- * Keeps the files that the page saves, because Chromium loses a download now and then if many follow
- * each other. The export of a port is a real download (page.test.mjs).
+ * Keeps the files that the page saves, because Chromium loses a download now and then if many
+ * follow each other. The export of a port is a real download (page.test.mjs).
  */
 const keepFiles = () => {
   const blobs = new Map();
