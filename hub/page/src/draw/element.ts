@@ -1,5 +1,5 @@
-//! Draws an element of the page on a canvas, so that a picture without a canvas can be saved too: boxes
-//! with one border, lines of text, and the rectangles, paths and texts of SVG.
+//! Draws an element of the page on a canvas, so that a picture without a canvas can be saved too:
+//! boxes with one border, lines of text, and the rectangles, paths and texts of SVG.
 
 import { paintSwatch } from "./swatch";
 

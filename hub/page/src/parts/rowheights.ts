@@ -1,7 +1,7 @@
 //! The heights of the rows of a table: equal, but on a phone a row has the lines that its sentence
 //! needs.
 
-/** Sentences of rows: the text, the height of a line of the table, and its lines with a short text. */
+/** Sentences of rows: the text, the height of a line, and the lines of a row with a short text. */
 export interface Sentences<Row> {
   text: (row: Row) => string;
   line: number;

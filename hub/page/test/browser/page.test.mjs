@@ -314,7 +314,7 @@ test("job_page_shows_its_traffic_and_marks_its_nodes", { skip }, async (context)
 });
 
 test("job_page_estimates_the_traffic_between_nodes_or_names_the_missing_key", {
-  skip: skip || (isSimulated ? false : "the generated fabric has no routes"),
+  skip,
 }, async (context) => {
   const { page, faults } = await openPage(context, shared.browser, hub);
   await hub.until(async () => (await hub.json("jobs?state=running")).rows.length > 0);

@@ -1,6 +1,5 @@
 // Saves each table and each picture of each view, and reads the files.
 import assert from "node:assert/strict";
-import { readFile } from "node:fs/promises";
 import { test } from "node:test";
 import { openPage, recordsOf, settled, show, skip, VIEWS, withHub } from "./harness.mjs";
 
@@ -25,17 +24,42 @@ async function views() {
 const PICTURES = "canvas, .tree svg, .front, .gantt, .matrix";
 const PARTS = ".tree-share, .front-lamp, .gantt-bar, .matrix i";
 
+/**
+ * Keeps the files that the page saves, because Chromium loses a download now and then if many
+ * follow each other. The export of a port is a real download (page.test.mjs).
+ */
+const keepFiles = () => {
+  const blobs = new Map();
+  const { createObjectURL } = URL;
+  URL.createObjectURL = (blob) => {
+    const url = createObjectURL(blob);
+    blobs.set(url, blob);
+    return url;
+  };
+  window.files = [];
+  HTMLAnchorElement.prototype.click = function () {
+    window.files.push({ name: this.download, blob: blobs.get(this.href) });
+  };
+};
+
 /** Clicks a button, and returns the name and the bytes of its file. */
 async function saved(page, button) {
-  const download = page.waitForEvent("download");
   await button.focus();
   await page.keyboard.press("Enter");
-  const file = await download;
-  return { name: file.suggestedFilename(), bytes: await readFile(await file.path()) };
+  await page.waitForFunction(() => window.files.length > 0);
+  const { name, url } = await page.evaluate(async () => {
+    const { name, blob } = window.files.shift();
+    const reader = new FileReader();
+    reader.readAsDataURL(blob);
+    await new Promise((resolve) => reader.addEventListener("load", resolve));
+    return { name, url: reader.result };
+  });
+  return { name, bytes: Buffer.from(url.slice(url.indexOf(",") + 1), "base64") };
 }
 
 test("each_table_and_each_picture_is_saved", { skip }, async (context) => {
   const { page, faults } = await openPage(context, shared.browser, hub);
+  await page.addInitScript(keepFiles);
   const kinds = { table: 0, chart: 0, picture: 0 };
   const names = [];
   const all = await views();
