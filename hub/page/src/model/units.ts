@@ -94,6 +94,11 @@ export function zone(milliseconds: number): string {
   return `UTC${minutes < 0 ? "−" : "+"}${pad(Math.floor(size / 60))}:${pad(size % 60)}`;
 }
 
+/** Begins a sentence. */
+export function upper(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
 /** Orders names by the numbers in them: `leaf2` before `leaf10`. */
 export const compareNames = new Intl.Collator(undefined, { numeric: true }).compare;
 

@@ -378,7 +378,7 @@ function treeColumns(app: App): Column<JobTree>[] {
     },
     {
       id: "blocked",
-      title: "Held up",
+      title: "Held up in all",
       hint: "Time for which the ports of the job were blocked, summed",
       end: true,
       width: "84px",

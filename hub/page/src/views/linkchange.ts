@@ -97,6 +97,6 @@ export class LinkChange {
       },
       column,
     ];
-    return columns.map((each) => ({ ...each, line }));
+    return columns.map((each) => ({ ...each, width: "minmax(112px, 1fr)", line }));
   }
 }

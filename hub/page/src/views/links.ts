@@ -34,7 +34,7 @@ export function makeLinks(app: App, topology: Topology): View {
   const end = (id: string, title: string, port: (link: Link) => number): Column<Link> => ({
     id,
     title,
-    width: "minmax(136px, 1.3fr)",
+    width: "minmax(126px, 1.3fr)",
     line: 1,
     isFixed: true,
     value: (link) => topology.nameOf(port(link)),

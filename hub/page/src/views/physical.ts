@@ -610,7 +610,7 @@ function listedFacts(pages: Pages): Facts {
     `${degrees(now[at])}, highest ${degrees(most[at])}`,
   ]);
   const speeds = list(pages, "fan_speed", "fan_rpm");
-  const each = fans.map((fan, at) => `${fan}: ${grouped(speeds[at])}`);
+  const each = fans.map((fan, at) => `${fan}:\u00a0${grouped(speeds[at])}`);
   return [
     // The first one is the chip.
     ...sensors.slice(1),

@@ -7,7 +7,7 @@ import type { Poll } from "../../model/poll";
 import { jobsText } from "../../model/regions";
 import { UTILIZATION } from "../../model/state";
 import { hostName, portKey, type Topology } from "../../model/topology";
-import { clock, compareNames, count, duration, percent } from "../../model/units";
+import { clock, compareNames, count, duration, percent, upper } from "../../model/units";
 import { h, patch, setAttribute, setText } from "../../parts/dom";
 import { barOf, drawSpark, spark } from "../../parts/meter";
 import { panel } from "../panel";
@@ -151,7 +151,7 @@ export class Congestion {
       text,
       `${CAUSES[row.why] ?? row.why}${row.confidence === "low" ? " (low confidence)" : ""}, ${this.when(row)}; ${count(victims, "port")} ${victims === 1 ? "waits" : "wait"} (${count(row.host_ports, "host")}); ${lost} lost in all`,
     );
-    setText(name, region === undefined ? "" : jobsText(region));
+    setText(name, region === undefined ? "" : upper(jobsText(region)));
     if (isNew) this.chain(steps as HTMLElement, row);
     const port = this.topology.indexOf(row.root.guid, row.root.port);
     if (port >= 0)

@@ -7,7 +7,7 @@ import { newestSlot, samplerState } from "../../model/samplers";
 import { BLOCKED, type State, UTILIZATION } from "../../model/state";
 import type { Topology } from "../../model/topology";
 import { answersText, rootTexts, type Totals, totalsOf } from "../../model/totals";
-import { clock, count, grouped, percent, scaled } from "../../model/units";
+import { clock, count, grouped, percent, scaled, upper } from "../../model/units";
 import { h, setAttribute, setText } from "../../parts/dom";
 import { icon } from "../../parts/icons";
 import { faultsOf, isSevere } from "../faults";
@@ -195,8 +195,4 @@ export class Verdict {
     this.element.dataset.state = state;
     this.mark.replaceChildren(icon(state === "ok" ? "ok" : state === "wait" ? "events" : "alert"));
   }
-}
-
-function upper(text: string): string {
-  return text.charAt(0).toUpperCase() + text.slice(1);
 }
