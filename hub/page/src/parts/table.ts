@@ -94,7 +94,7 @@ const LINE = 26;
  * Share of the window from which the least width of a table leaves little for its sentences, so that
  * its cells have two lines.
  */
-const SPARE = 0.65;
+const SPARE = 0.5;
 
 /** Number of tracks of a row on a phone. */
 const TRACKS = 12;

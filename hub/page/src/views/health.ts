@@ -62,15 +62,15 @@ export function makeHealth(app: App, _topology: Topology): View {
     {
       ...portColumn<HealthLink>(app, "port", "Port", (row) => row),
       line: 1,
-      width: "minmax(116px, 0.9fr)",
+      width: "minmax(116px, 1.3fr)",
       hint: "The end that receives the bits with errors",
     },
     {
       ...portColumn<HealthLink>(app, "peer", "Other end", ({ peer }) => peer),
-      width: "minmax(108px, 0.9fr)",
+      width: "minmax(108px, 1.3fr)",
     },
     {
-      ...text("why", "Rule", "What was measured", "minmax(226px, 4.2fr)", verdictText, 3),
+      ...text("why", "Rule", "What was measured", "minmax(226px, 3fr)", verdictText, 3),
       isSentence: true,
     },
     {
@@ -92,7 +92,7 @@ export function makeHealth(app: App, _topology: Topology): View {
       text: ({ raw }) => (raw === null ? "–" : significantRatio(raw.ratio)),
     },
     text("serial", "Serial number", "Of the cable or the module", "126px", (row) => row.serial, 2),
-    text("module", "Module", "Vendor and part number", "minmax(92px, 0.75fr)", (row) =>
+    text("module", "Module", "Vendor and part number", "minmax(92px, 1.3fr)", (row) =>
       `${row.vendor} ${row.part}`.trim(),
     ),
     {

@@ -127,10 +127,9 @@ function connected(topology: Topology, cables: readonly Cable[]): (cable: Cable)
   return (cable) => find(ends(cable)[0]);
 }
 
-/** Max and min height of a cell, and max ratio of its width to its height. */
+/** Max and min height of a cell beside others; that of a single block is twice as large. */
 const LARGEST_CELL = 30;
 const SMALLEST_CELL = 3;
-const WIDEST = 5;
 /** Min height of cells with names. */
 const NAMED = 10;
 /** Min width of columns with level names. */
@@ -167,11 +166,11 @@ export function arrange(
 function single(block: Block | undefined, width: number, height: number): Arrangement {
   const columns = Math.max(1, block?.columns.length ?? 0);
   const rows = Math.max(1, block?.rows.length ?? 0);
-  const wide = Math.min((width - 120 - MARGIN) / columns, WIDEST * LARGEST_CELL);
+  const wide = (width - 120 - MARGIN) / columns;
   const head = wide < LEVEL ? HEAD : BLOCK_TITLE + MARGIN;
   const size = {
     width: Math.max(2, wide),
-    height: Math.max(SMALLEST_CELL, Math.min((height - head - MARGIN) / rows, LARGEST_CELL)),
+    height: Math.max(SMALLEST_CELL, Math.min((height - head - MARGIN) / rows, 2 * LARGEST_CELL)),
   };
   const names = size.height >= NAMED ? 120 : 60;
   const total = head + rows * size.height + MARGIN;
