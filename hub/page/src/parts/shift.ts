@@ -21,7 +21,7 @@ export class ShiftControl {
   constructor(private readonly app: App) {
     const { shift } = app.state;
     const isKnown = CHOICES.some(([value]) => value === shift);
-    const options = [...CHOICES, [OWN, isKnown ? "Another time…" : `${shift} before`] as const];
+    const options = [...CHOICES, [OWN, "Another time…"] as const];
     this.list = h(
       "select",
       { "aria-label": "Compare with", on: { change: () => this.choose() } },

@@ -139,7 +139,10 @@ export function makeLinks(app: App, topology: Topology): View {
       poll.refresh();
       cabling.update();
       if (app.shift > 0) change.update();
-      shift.update(change.text);
+      // A table without the earlier values would say that there are no data.
+      const isLoading = app.shift > 0 && !change.isKnown;
+      table.element.hidden = isLoading;
+      shift.update(isLoading ? "The earlier values are loading…" : change.text);
       utilization = app.values(UTILIZATION);
       blocked = app.values(BLOCKED);
       if (poll.answer !== null && poll.answer !== answer) {
