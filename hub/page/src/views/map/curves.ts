@@ -20,8 +20,6 @@ export const MAX_STRONG = 40;
 /** Opacity of links without a colour, and the number of links above which it falls. */
 const FAINT = 0.3;
 const QUIET = 200;
-/** Place of an empty link on the colour scale, so that its line can be seen in the dark theme. */
-const DARKEST = { dark: 0.25, light: 0.1 };
 /** Share from which a bright line has a dark edge in the light theme. */
 const EDGED = 0.65;
 
@@ -132,7 +130,6 @@ export function paintCurves(painting: Painting, links: Links): void {
   }
   const dim = strong.length > 0 ? 0.35 : 1;
   const few = curves.length < 300 ? 1 : 0.55;
-  const darkest = DARKEST[colors.name];
   context.lineCap = "round";
   context.setLineDash([2, 4]);
   stroke(context, silent, colors.faint, pixel, pixel, 0.5 * dim);
@@ -141,9 +138,12 @@ export function paintCurves(painting: Painting, links: Links): void {
     const share = level / STEPS;
     const alpha = Math.min(1, (0.3 + 1.1 * share) * (share < 0.5 ? few : 1));
     const width = THIN + (THICK - THIN) * share ** 1.6;
+    // The colours are those of the legend, so an edge separates them from a similar ground.
     if (share >= EDGED && colors.name === "light")
       stroke(context, each, colors.muted, width + 2, pixel, dim);
-    stroke(context, each, scale.color(darkest + (1 - darkest) * share), width, pixel, alpha * dim);
+    if (share < 1 - EDGED && colors.name === "dark")
+      stroke(context, each, colors.faint, width + 1, pixel, alpha * dim);
+    stroke(context, each, scale.color(share), width, pixel, Math.max(alpha, 0.55) * dim);
   });
   paintTrees(painting, links);
   context.setLineDash([7, 5]);
