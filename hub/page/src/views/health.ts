@@ -70,7 +70,14 @@ export function makeHealth(app: App, _topology: Topology): View {
       width: "minmax(108px, 1.3fr)",
     },
     {
-      ...text("why", "Rule", "What was measured", "minmax(226px, 3fr)", verdictText, 3),
+      ...text(
+        "why",
+        "Rule",
+        "What was measured. Without 125 minutes of readings, a verdict is good or watch",
+        "minmax(226px, 3fr)",
+        verdictText,
+        3,
+      ),
       isSentence: true,
     },
     {

@@ -566,17 +566,19 @@ class Heatmap implements View {
     const isLoading = sides.some(({ source }) => source.isLoading(window.first));
     const failed = sides.map(({ source }) => source.error).find((error) => error !== "") ?? "";
     const perLine = Math.max(1, Math.ceil(1 / this.row));
-    const lines = perLine === 1 ? "" : `, largest of ${perLine} to a line`;
+    const merged = perLine === 1 ? "" : `, largest of ${perLine} to a line`;
     const isScrolled = this.row * this.rows.length > this.height + 1;
     const length = window.step < 60_000 ? `${window.step / 1000} s` : duration(window.step / 1000);
-    const shown = `${rows}${lines}, ${length} a column`;
+    const shown = `${rows}${merged}, ${length} a column`;
     const hasMetric = this.app.metrics.some(({ name }) => name === window.metric);
     const error = hasMetric ? failed : `The hub has no metric ${window.metric}`;
     const hint = isLoading
       ? "Older slots are loading."
       : `${isScrolled ? "A drag scrolls, " : ""}${zoomText()}.`;
+    const hasMarks = (this.marks.answer?.rows.length ?? 0) > 0;
+    const lines = hasMarks ? " Dashed lines are jobs and marks: the pointer names them." : "";
     this.note.classList.toggle("alert-text", error !== "");
-    setText(this.note, error === "" ? `${shown}. ${hint}` : `${error}.`);
+    setText(this.note, error === "" ? `${shown}. ${hint}${lines}` : `${error}.`);
     this.surface.canvas.setAttribute(
       "aria-label",
       `Heat map of ${metricName(window.metric)}: ${rows}. The views Links and Ports have the same values as tables.`,

@@ -50,12 +50,14 @@ export class Samplers {
         compareNames(x.sampler, y.sampler),
     );
     const text = poll.answer === null ? poll.error || "Waiting for the hub…" : NONE;
-    setText(this.note, samplersText(rows, newest));
+    const most = rowsThatFit(MAX, MAX_LOW);
+    const listed = rows.length > most ? `, ${most} listed` : "";
+    setText(this.note, samplersText(rows, newest) + listed);
     setText(this.empty, rows.length === 0 ? text : "");
     this.head.hidden = rows.length === 0;
     patch(
       this.list,
-      rows.slice(0, rowsThatFit(MAX, MAX_LOW)),
+      rows.slice(0, most),
       (row) => `${row.sampler} ${row.role}`,
       () =>
         h(
