@@ -100,6 +100,15 @@ pub(super) struct TableState {
 }
 
 impl TableState {
+    /// Stores the state of a port in the table. If it is that of the last PortInfo, nothing has to
+    /// be read, and the next change counts also if it was settled before.
+    fn read(&mut self, state: u8, link: Option<PortInfo>) {
+        self.now = state;
+        if link.is_some_and(|link| link.state == state) {
+            self.settle();
+        }
+    }
+
     fn has_changed(self, link: Option<PortInfo>) -> bool {
         self.now != self.settled && link.is_none_or(|link| link.state != self.now)
     }
@@ -189,7 +198,7 @@ impl Engine {
                 continue;
             }
             let state = PORT_STATES.raw(data, place) as u8;
-            port.table_state.now = state;
+            port.table_state.read(state, port.link);
             table.has_changes |= port.table_state.has_changed(port.link);
             if port.link.is_some_and(|link| link.state == state) {
                 port.state_read_at = Some(now);
@@ -204,5 +213,30 @@ impl Engine {
     /// If there is no such port.
     pub fn state_read_at(&self, port: usize) -> Option<Instant> {
         self.ports[port].state_read_at
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn second_change_is_read_although_the_first_one_was_not_confirmed() {
+        let (down, up) = (1, 4);
+        let link = Some(PortInfo {
+            state: up,
+            ..PortInfo::default()
+        });
+        let mut state = TableState::default();
+        let mut asked = Vec::new();
+        for table in [up, down, down, up, down] {
+            state.read(table, link);
+            asked.push(state.has_changed(link));
+            if state.has_changed(link) {
+                // PortInfo says that the link is up.
+                state.settle();
+            }
+        }
+        assert_eq!(asked, [false, true, false, false, true]);
     }
 }
