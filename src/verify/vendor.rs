@@ -209,11 +209,19 @@ impl PageReply {
     }
 }
 
+/// Pages that identify a device or a module. The report has only their known fields: octets without
+/// a field can be an address, such as the MAC of a switch.
+const IDENTIFYING: [Page; 4] = [Page::Device, Page::System, Page::Module, Page::Partner];
+
 /// Sets what identifies a device to zero.
-fn hide(page: Page, block: u8, octets: &mut [u8]) {
+fn hide(page: Page, block: u8, octets: &mut [u8; BLOCK_LEN]) {
     let begin = 8 * u16::from(block) * BLOCK_LEN as u16;
-    let fields = page.register().fields.iter();
-    for field in fields.filter(|field| page == Page::Partner || HIDDEN.contains(&field.name)) {
+    let before = *octets;
+    if IDENTIFYING.contains(&page) {
+        octets.fill(0);
+    }
+    for field in page.register().fields {
+        let is_hidden = page == Page::Partner || HIDDEN.contains(&field.name);
         for index in 0..field.len {
             let first = field.first_bit + u16::from(index) * u16::from(field.stride);
             let end = first + u16::from(field.width);
@@ -223,7 +231,12 @@ fn hide(page: Page, block: u8, octets: &mut [u8]) {
                     len: 1,
                     ..*field
                 };
-                shifted.set_raw(octets, 0, 0);
+                let value = if is_hidden {
+                    0
+                } else {
+                    shifted.raw(&before, 0)
+                };
+                shifted.set_raw(octets, 0, value);
             }
         }
     }
@@ -281,6 +294,10 @@ mod tests {
         };
         let read: VendorReport = serde_json::from_str(&report.to_json()).expect("it was written");
         assert_eq!(read, report);
+        // Octets 0x10 to 0x17 of MGIR are the base MAC of a switch, from which its GUID follows.
+        let of_device = |reply: &&PageReply| reply.page == Page::Device.as_str();
+        let reply = device.replies.iter().find(of_device).expect("it was read");
+        assert_eq!(reply.octets.get(32..48), Some("0000000000000000"));
         let images = device.images();
         assert_eq!(images.len(), Page::ALL.len());
         for (page, image) in &images {
