@@ -500,7 +500,9 @@ pub(super) fn fold_sorted<'a, F: Fold>(
         let (kind, ts) = head(record);
         selection.needs(kind, ts)
     });
-    records.sort_by_cached_key(|record| (head(record).1, identity(record)));
+    // Records of the same time are rare, and their texts cost more than the sort.
+    let texts = |a: &Record<'_>, b: &Record<'_>| identity(a).cmp(&identity(b));
+    records.sort_by(|a, b| head(a).1.cmp(&head(b).1).then_with(|| texts(a, b)));
     records.dedup_by(|later, earlier| head(later).1 == head(earlier).1 && is_copy(earlier, later));
     for mut record in records {
         if let Record::Port(_) = record {

@@ -283,12 +283,19 @@ impl Ports {
     }
 
     /// Returns the ports in the order of their GUIDs.
-    pub fn finish(self) -> BTreeMap<PortKey, PortSummary> {
+    pub fn finish(mut self) -> BTreeMap<PortKey, PortSummary> {
         // A port with neither a record nor a reading at an edge is left out, because events
         // contain no names and no links.
-        self.by_key
-            .into_iter()
-            .filter(|(_, port)| port.records.0 > 0 || !port.node.is_empty())
+        let mut keys: Vec<PortKey> = Vec::with_capacity(self.by_key.len());
+        self.by_key.retain(|key, port| {
+            let is_known = port.records.0 > 0 || !port.node.is_empty();
+            keys.extend(is_known.then_some(*key));
+            is_known
+        });
+        // Sorting the keys moves less memory than sorting the ports.
+        keys.sort_unstable();
+        keys.into_iter()
+            .filter_map(|key| self.by_key.remove_entry(&key))
             .collect()
     }
 

@@ -255,13 +255,16 @@ impl Trees {
         });
         let mut without_records = BTreeSet::new();
         for key in in_trees.chain(self.circles.keys().copied()) {
+            // A port is in many trees.
+            if self.labels.contains_key(&key) {
+                continue;
+            }
             let label = known.remove(&key);
             match label.or_else(|| ports.get(&key).map(PortLabel::of)) {
                 Some(label) => drop(self.labels.insert(key, label)),
                 None => drop(without_records.insert(key)),
             }
         }
-        without_records.retain(|key| !self.labels.contains_key(key));
         if without_records.is_empty() {
             return;
         }

@@ -162,9 +162,9 @@ impl Trees {
     pub fn complete(&mut self, others: Self, (from, to): (u64, u64)) {
         let overlaps = |tree: &Tree, (from, to)| tree.span_ns.0 < to && tree.span_ns.1 > from;
         self.trees.retain(|tree| overlaps(tree, (from, to)));
+        let own = self.by_root();
         let is_new = |other: &Tree| {
-            let root = (other.root, other.cause);
-            let mut own = self.of_root(root);
+            let mut own = own.get(&(other.root, other.cause)).into_iter().flatten();
             !own.any(|own| overlaps(own, other.span_ns))
         };
         let new: Vec<Tree> = others.trees.into_iter().filter(is_new).collect();
@@ -174,10 +174,14 @@ impl Trees {
         }
     }
 
-    /// Returns the regions of a root.
-    pub fn of_root(&self, root: (PortKey, RootCause)) -> impl Iterator<Item = &Tree> {
-        let trees = self.trees.iter();
-        trees.filter(move |tree| (tree.root, tree.cause) == root)
+    /// Returns the regions of each root, in their order. A large fabric has thousands of both.
+    pub fn by_root(&self) -> BTreeMap<(PortKey, RootCause), Vec<&Tree>> {
+        let mut found = BTreeMap::<_, Vec<_>>::new();
+        for tree in &self.trees {
+            let of_root = found.entry((tree.root, tree.cause)).or_default();
+            of_root.push(tree);
+        }
+        found
     }
 
     /// Returns whether a region cannot go on: its root was none in too many intervals.

@@ -638,12 +638,12 @@ fn tree_that_ended_and_begins_again_is_another_region() {
 #[test]
 fn region_that_goes_on_in_later_records_is_the_same() {
     let shares = [1.0, 1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 1.0].map(|share| (share, share));
-    let lines = partial_incast(&shares);
+    let mut lines = partial_incast(&shares);
     let slot = |line: &String| {
         let line: serde_json::Value = serde_json::from_str(line).expect("a record");
         line["slot"].as_u64().expect("a slot")
     };
-    let regions_of = |parts: &[(u64, u64)]| {
+    let regions_of = |lines: &[String], parts: &[(u64, u64)]| {
         let mut regions = Trees::no_regions();
         for (from, to) in parts {
             let is_in_part = |line: &&String| (*from..*to).contains(&slot(line));
@@ -654,11 +654,17 @@ fn region_that_goes_on_in_later_records_is_the_same() {
         }
         regions.regions(&[], None)
     };
-    let whole = regions_of(&[(1, 11)]);
+    let whole = regions_of(&lines, &[(1, 11)]);
     let names: Vec<_> = whole.iter().map(|row| &*row.region).collect();
     assert_eq!(names, ["core/2@0", "core/2@9"]);
     // The parts can overlap.
-    assert_eq!(regions_of(&[(1, 3), (3, 5), (4, 9), (8, 11)]), whole);
+    let parts = [(1, 3), (3, 5), (4, 9), (8, 11)];
+    assert_eq!(regions_of(&lines, &parts), whole);
+    for line in lines.iter_mut().filter(|line| slot(line) > 8) {
+        *line = line.replace("\"core\"", "\"new\"");
+    }
+    let named = regions_of(&lines, &parts).into_iter().map(|row| row.region);
+    assert_eq!(named.collect::<Vec<_>>(), names, "a known name stays");
 }
 
 #[test]

@@ -265,9 +265,10 @@ impl Watch {
             .trees
             .iter()
             .filter(|tree| tree.cause != RootCause::Unclear && tree.seconds > seconds / 2.0);
+        let by_root = regions.by_root();
         let mut begun = BTreeSet::new();
         for tree in roots {
-            let of_root = regions.of_root((tree.root, tree.cause));
+            let of_root = by_root.get(&(tree.root, tree.cause)).into_iter().flatten();
             let region = of_root.max_by_key(|region| region.span_ns);
             let name = region.map(|region| regions.region_name(region));
             self.found.push(root_finding(trees.row(tree), name));
@@ -282,9 +283,10 @@ impl Watch {
     /// Adds the events about these regions if they have none yet, and about those that ended.
     fn report(&mut self, hub: &Hub, regions: &Trees, begun: BTreeSet<RegionId>) {
         let mut events = Vec::new();
+        let by_root = regions.by_root();
         let region = |(root, cause, since): &RegionId| {
-            let mut of_root = regions.of_root((*root, *cause));
-            of_root.find(|region| region.span_ns.0 == *since)
+            let of_root = by_root.get(&(*root, *cause)).into_iter().flatten();
+            of_root.copied().find(|region| region.span_ns.0 == *since)
         };
         let new = begun.difference(&self.reported).filter_map(region);
         events.extend(new.map(|region| {

@@ -75,7 +75,7 @@ async fn run(input: &NatsInput, name: &str, spool: &Arc<Spool>, is_failing: &mut
     // The reader for the web page reports the condition of the server.
     let (senders, _) = input::queue(1);
     let opened = async {
-        let client = nats::connect(input, &senders[0]).await?;
+        let client = nats::connect(input, &senders[0], &Arc::default()).await?;
         let consumer = open(&client, input, name).await?;
         Ok::<_, String>((client, consumer))
     };

@@ -3,12 +3,15 @@
 //!
 //! With core NATS, the hub receives records from now on. With a JetStream stream, an ephemeral
 //! consumer first delivers the records of the time `recent` and then the new ones; the server
-//! removes this consumer when the hub ends. The client reconnects after a loss, and an ordered
-//! consumer then continues after its last message.
+//! removes this consumer when the hub ends. The client reconnects after a loss. The consumer then
+//! continues after its last message or, if the server no longer knows it, another one does.
 
 use std::io::Read;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
+use async_nats::jetstream::Message;
 use async_nats::jetstream::consumer::DeliverPolicy;
 use async_nats::jetstream::consumer::pull::OrderedConfig;
 use async_nats::{Client, ConnectOptions, Event};
@@ -38,38 +41,56 @@ pub(crate) fn read(input: &NatsInput, recent: Duration, sender: &Sender) -> Resu
         Err(error) => return sender.send(What::Failed(error.to_string())),
     };
     runtime.block_on(async {
+        let reported = Arc::default();
         let client = loop {
-            match connect(input, sender).await {
+            match connect(input, sender, &reported).await {
                 Ok(client) => break client,
                 Err(reason) => sender.send(What::Failed(reason))?,
             }
             tokio::time::sleep(PAUSE).await;
         };
+        let mut next = None;
         loop {
+            let opened = || match reported.swap(true, Ordering::Relaxed) {
+                true => Ok(()),
+                false => sender.send(What::Connected),
+            };
             let reason = match &input.stream {
                 None => subscribed(&client, input, sender).await?,
-                Some(stream) => consumed(&client, input, stream, recent, sender).await?,
+                Some(stream) => {
+                    let from = (recent, &mut next);
+                    consumed(&client, input, stream, from, sender, opened).await?
+                }
             };
+            reported.store(false, Ordering::Relaxed);
             sender.send(What::Lost(reason))?;
             tokio::time::sleep(PAUSE).await;
         }
     })
 }
 
-pub(crate) async fn connect(input: &NatsInput, sender: &Sender) -> Result<Client, String> {
-    let reports = sender.clone();
+/// Connects to the server. `reported` says whether the hub was told that records can arrive.
+pub(crate) async fn connect(
+    input: &NatsInput,
+    sender: &Sender,
+    reported: &Arc<AtomicBool>,
+) -> Result<Client, String> {
+    let (reports, reported) = (sender.clone(), Arc::clone(reported));
     let options = ConnectOptions::new()
         .name("ibnet-hub")
         .ping_interval(PING)
         .retry_on_initial_connect()
         .event_callback(move |event| {
             let what = match event {
-                Event::Connected => What::Connected,
+                Event::Connected if !reported.swap(true, Ordering::Relaxed) => What::Connected,
                 Event::Disconnected => What::Lost("the server closed the connection".to_owned()),
                 Event::ServerError(error) => What::Failed(error.to_string()),
                 Event::ClientError(error) => What::Failed(error.to_string()),
                 _ => return std::future::ready(()),
             };
+            if !matches!(what, What::Connected) {
+                reported.store(false, Ordering::Relaxed);
+            }
             // If the hub stops, nothing needs the report.
             let _ = reports.send(what);
             std::future::ready(())
@@ -103,24 +124,32 @@ async fn subscribed(
     Ok("the subscription ended".to_owned())
 }
 
-/// Reads the recent records and then new ones. Returns why it ended.
+/// Reads the recent records, or those from the message `next` on, and then new ones. Calls `opened`
+/// when it begins. Returns why it ended.
 async fn consumed(
     client: &Client,
     input: &NatsInput,
     stream: &str,
-    recent: Duration,
+    (recent, next): (Duration, &mut Option<u64>),
     sender: &Sender,
+    opened: impl FnOnce() -> Result<(), Stopped>,
 ) -> Result<String, Stopped> {
-    let opened = async {
+    let messages = async {
         let stream = async_nats::jetstream::new(client.clone())
             .get_stream(stream)
             .await
             .map_err(|error| error.to_string())?;
-        let config = OrderedConfig {
-            filter_subject: input.subject.clone(),
-            deliver_policy: DeliverPolicy::ByStartTime {
+        // A stream that was made again begins with low numbers.
+        let last = stream.cached_info().state.last_sequence;
+        let deliver_policy = match next.filter(|next| *next <= last + 1) {
+            Some(start_sequence) => DeliverPolicy::ByStartSequence { start_sequence },
+            None => DeliverPolicy::ByStartTime {
                 start_time: start(recent).into(),
             },
+        };
+        let config = OrderedConfig {
+            filter_subject: input.subject.clone(),
+            deliver_policy,
             ..OrderedConfig::default()
         };
         let consumer = stream
@@ -129,14 +158,21 @@ async fn consumed(
             .map_err(|error| error.to_string())?;
         consumer.messages().await.map_err(|error| error.to_string())
     };
-    let mut messages = match opened.await {
+    let mut messages = match messages.await {
         Ok(messages) => messages,
         Err(reason) => return Ok(reason),
+    };
+    opened()?;
+    let mut add = |batch: &mut Batch, message: &Message| {
+        if let Ok(info) = message.info() {
+            *next = Some(info.stream_sequence + 1);
+        }
+        batch.add(&message.payload)
     };
     loop {
         let mut batch = Batch::default();
         match messages.next().await {
-            Some(Ok(message)) => drop(batch.add(&message.payload)),
+            Some(Ok(message)) => drop(add(&mut batch, &message)),
             Some(Err(error)) => return Ok(error.to_string()),
             None => return Ok("the stream ended".to_owned()),
         }
@@ -144,7 +180,7 @@ async fn consumed(
         while let Some(Some(message)) = messages.next().now_or_never() {
             match message {
                 Ok(message) => {
-                    if batch.add(&message.payload) {
+                    if add(&mut batch, &message) {
                         break;
                     }
                 }

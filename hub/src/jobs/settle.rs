@@ -93,7 +93,7 @@ fn traffic(hub: &Hub, (from, to): (u64, u64)) -> Option<JobsTraffic> {
         (JobList::new(&jobs), keys_of(&state.topology, &hosts))
     };
     let mut fold = AllJobs::new(list, Some(BIN_NS));
-    let wanted = Wanted::Named(DATA_COUNTERS.map(str::to_owned).to_vec());
+    let wanted = Wanted::named(DATA_COUNTERS);
     for keys in keys.chunks(PORTS_AT_ONCE) {
         let chunks: Vec<_> = {
             let state = hub.read();

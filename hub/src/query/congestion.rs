@@ -41,9 +41,10 @@ pub(crate) fn trees(
     let routes = routes
         .as_ref()
         .map(|(routes, _)| (Arc::as_ref(routes), found.ports()));
+    let by_root = regions.by_root();
     let row = |tree: &Tree| {
-        let of_root = regions.of_root((tree.root, tree.cause));
-        let mut of_root: Vec<&Tree> = of_root.collect();
+        let of_root = by_root.get(&(tree.root, tree.cause));
+        let mut of_root = of_root.cloned().unwrap_or_default();
         of_root.sort_by_key(|region| Reverse(region.span_ns));
         let row = |region| regions.region(region, &runs, routes);
         CongestionRow {

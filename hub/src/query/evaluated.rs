@@ -150,13 +150,7 @@ pub(crate) fn evaluate(hub: &Hub, (from, to): (u64, u64)) -> Result<Evaluated, A
             "the time range has more than {MAX_RECORDS} records; give a shorter one"
         )));
     }
-    let wanted = Wanted::Named(
-        ERROR_COUNTERS
-            .iter()
-            .chain(&DATA_COUNTERS)
-            .map(ToString::to_string)
-            .collect(),
-    );
+    let wanted = Wanted::named(ERROR_COUNTERS.into_iter().chain(DATA_COUNTERS));
     let mut fold = (Ports::with_bins(INTERVALS).and_jobs(), Devices::default());
     if let Some(archive) = archive {
         let archived = archive.event_times((from, to))?;

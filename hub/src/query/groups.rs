@@ -220,7 +220,7 @@ impl Pass {
         let memory = Memory {
             hub,
             keys,
-            wanted: Wanted::Named(DATA_COUNTERS.map(str::to_owned).to_vec()),
+            wanted: Wanted::named(DATA_COUNTERS),
             events: Vec::new(),
             range,
         };

@@ -160,7 +160,7 @@ pub(crate) fn find(hub: &Hub, request: Request) -> Result<Vec<u8>, ApiError> {
         .name
         .parse()
         .map_err(|error: ibnet_record::types::ParseError| ApiError::failed(error.to_string()))?;
-    let wanted = Wanted::Named(metric.counters().to_vec());
+    let wanted = Wanted::named(metric.counters());
     let empty = Row {
         metric,
         keeps_all: request.join == Join::P95,

@@ -210,7 +210,7 @@ pub(crate) fn find(hub: &Hub, key: PortKey) -> Result<PortAnswer, ApiError> {
     let recent = state.store.chunks(key, from, u64::MAX);
     drop(state);
     let limits = recent.and_then(|chunks| {
-        let records = chunks.read(&Wanted::Named(Vec::new()));
+        let records = chunks.read(&Wanted::Named(Default::default()));
         let known = |port: &Port<'_>| Some((port.ts, PortLimits::of(port)?));
         let newest = records.iter().filter_map(known).max_by_key(|(ts, _)| *ts);
         newest.map(|(_, limits)| limits)

@@ -180,13 +180,7 @@ pub(crate) fn find(
         samples: vec![Vec::new(); metrics.len()],
         range,
     };
-    let wanted = Wanted::Named(
-        metrics
-            .iter()
-            .flat_map(SeriesMetric::counters)
-            .cloned()
-            .collect(),
-    );
+    let wanted = Wanted::named(metrics.iter().flat_map(SeriesMetric::counters));
     let samples = match archived(hub, key, &empty, &wanted, first)? {
         Some(samples) => samples,
         None => {

@@ -137,7 +137,9 @@ fn records(hub: &Hub, guid: u64) -> usize {
         .read()
         .store
         .chunks((Guid(guid), PortNum(1)), 0, u64::MAX);
-    chunks.map_or(0, |chunks| chunks.read(&Wanted::Named(Vec::new())).len())
+    chunks.map_or(0, |chunks| {
+        chunks.read(&Wanted::Named(Default::default())).len()
+    })
 }
 
 fn events(hub: &Hub) -> Vec<String> {

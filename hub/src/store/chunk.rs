@@ -14,6 +14,7 @@ use ibnet_analysis::record::{Port, ReadPort, Value};
 use ibnet_record::schema::Kind;
 use ibnet_record::types::{Guid, PortNum};
 use ibnet_record::{Change, FieldValue, PortField, Role, is_dt_slots_field};
+use rustc_hash::FxHashSet;
 
 use super::column::{Order, Values, code_of, value_of};
 use super::names::Names;
@@ -102,7 +103,13 @@ pub(crate) enum Wanted {
     /// All counters.
     All,
     /// The counters with these names, and the slots since the last reading of each counter group.
-    Named(Vec<String>),
+    Named(FxHashSet<String>),
+}
+
+impl Wanted {
+    pub(crate) fn named(counters: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Self::Named(counters.into_iter().map(Into::into).collect())
+    }
 }
 
 impl OpenChunk {
@@ -246,7 +253,7 @@ impl Chunk {
             (None, _) | (_, Wanted::All) => true,
             (Some((name, _)), Wanted::Named(wanted)) => {
                 let name = names.text(name);
-                wanted.iter().any(|wanted| wanted == name) || is_dt_slots_field(name)
+                wanted.contains(name) || is_dt_slots_field(name)
             }
         };
         let mut columns = self.packed.columns(order, is_wanted);
@@ -441,17 +448,13 @@ mod tests {
     #[test]
     fn counters_that_are_not_wanted_are_left_out() {
         let lines: Vec<String> = (0..3).map(line).collect();
-        read_back(
-            &lines,
-            &Wanted::Named(vec!["port_vl_op_packets".to_owned()]),
-            |read| {
-                assert_eq!(
-                    read[2].counters,
-                    [("port_vl_op_packets", Value::Many(vec![1, 2, 14]))]
-                );
-            },
-        );
-        read_back(&lines, &Wanted::Named(Vec::new()), |read| {
+        read_back(&lines, &Wanted::named(["port_vl_op_packets"]), |read| {
+            assert_eq!(
+                read[2].counters,
+                [("port_vl_op_packets", Value::Many(vec![1, 2, 14]))]
+            );
+        });
+        read_back(&lines, &Wanted::Named(FxHashSet::default()), |read| {
             assert!(read.iter().all(|port| port.counters.is_empty()));
         });
     }

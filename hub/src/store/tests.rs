@@ -49,7 +49,7 @@ fn times(store: &Store, guid: u64) -> Vec<u64> {
         return Vec::new();
     };
     let mut times: Vec<u64> = chunks
-        .read(&Wanted::Named(Vec::new()))
+        .read(&Wanted::Named(Default::default()))
         .iter()
         .map(|port| port.ts / SECOND)
         .collect();

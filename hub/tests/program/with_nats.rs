@@ -127,9 +127,17 @@ fn records_of_a_stream_are_read_from_the_past_on() {
     hub.wait_for("health", |health| health["inputs"][0]["connected"] == false);
     let server = Server::start(&program, folder.path(), port);
     server.publish(&lines("s", 1000, 0.25));
-    hub.wait_for("health", |health| health["last_slot"] == 1000);
-    let health = hub.get("health");
-    assert!(health["inputs"][0]["lost"].as_u64() >= Some(1), "{health}");
+    // The start record, and two records of each slot.
+    let sent = 1 + 2 * (slot - 100 + 1);
+    let health = hub.wait_for("health", |health| {
+        let input = &health["inputs"][0];
+        health["last_slot"] == 1000
+            && input["connected"] == true
+            && input["lines"].as_u64() >= Some(sent)
+    });
+    let input = &health["inputs"][0];
+    assert!(input["lost"].as_u64() >= Some(1), "{health}");
+    assert_eq!(input["lines"], sent, "no record comes again: {health}");
     let is_last = |series: &Value| {
         series["v"].as_array().and_then(|values| values.last()) == Some(&json!(1000))
     };
