@@ -50,7 +50,7 @@ pub enum NetFileError {
     /// The file cannot be read from the disk.
     #[error("cannot read the net file {}", path.display())]
     #[diagnostic(help(
-        "give the path of a file that `ibnet-gen discover` or `ibnetdiscover` wrote; umad discovers the fabric"
+        "give the path of a file that `ibnet-gen discover` or `ibnetdiscover` wrote; with ibnet-gen and ibnet-sweep, umad discovers the fabric"
     ))]
     Io {
         /// The file.

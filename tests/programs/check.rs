@@ -240,6 +240,54 @@ fn check_query_and_verify_succeed_if_the_first_route_is_cut() {
 }
 
 #[test]
+fn vendor_report_has_registers_of_each_model_and_names_what_is_silent() {
+    let dir = planned();
+    fs::write(
+        dir.path().join("ibnet.toml"),
+        "[simulated]\ndead = [\"node00005\"]\n",
+    )
+    .unwrap();
+    let mut program = assert_cmd::Command::new(env!("CARGO_BIN_EXE_ibnet-sweep"));
+    let args = [
+        "verify",
+        "--vendor",
+        "-c",
+        "ibnet.toml",
+        "--simulate",
+        "net.p",
+    ];
+    let program = program.current_dir(dir.path()).args(args);
+    let output = program
+        .args(["--report", "vendor.json"])
+        .timeout(HANGS)
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{text}");
+    assert!(
+        text.contains("no reply to NodeInfo from 1 devices, to GeneralInfo from 0\n"),
+        "{text}"
+    );
+    let report = fs::read_to_string(dir.path().join("vendor.json")).unwrap();
+    let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+    let devices = report["devices"].as_array().unwrap();
+    assert!(devices.len() >= 2, "a switch and an HCA: {text}");
+    assert!(
+        text.contains(&format!("\n{} devices, ", devices.len())),
+        "{text}"
+    );
+    for device in devices {
+        let replies = device["replies"].as_array().unwrap();
+        assert!(
+            replies.iter().any(|reply| reply["octets"] != ""),
+            "{device}"
+        );
+    }
+    // No name of the site is in the report.
+    assert!(!report.to_string().contains("node0") && !report.to_string().contains("leaf"));
+}
+
+#[test]
 fn dead_host_and_replaced_device_are_reported_with_remedies() {
     let dir = planned();
     let whole = ["--simulate", "net.p", "-c", "ibnet.toml"];

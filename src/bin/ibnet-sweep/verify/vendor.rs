@@ -29,9 +29,10 @@ use crate::{simulation, workers};
 /// Max number of devices that are asked for their model and firmware.
 const MAX_IDENTIFIED: usize = 1000;
 
-/// Max number of MADs, and time between two of them: 50 a second, for a minute at most.
+/// Max number of MADs, time between two of them, and longest time: 50 a second, for a minute.
 const MAX_MADS: u32 = 2900;
 const SPACING: Duration = Duration::from_millis(20);
+const LONGEST: Duration = Duration::from_secs(60);
 
 /// Max wait for the reply to one MAD. Firmware is slow.
 const TIMEOUT: Duration = Duration::from_millis(500);
@@ -47,9 +48,24 @@ impl Pace {
     /// Counts MADs and waits until the next one may be sent. Returns false if none may.
     fn sent(&mut self, mads: u32) -> bool {
         self.sent += mads;
-        std::thread::sleep((SPACING * self.sent).saturating_sub(self.clock.now() - self.started));
-        self.sent < MAX_MADS
+        std::thread::sleep(wait(self.sent, self.clock.now() - self.started));
+        self.may_send()
     }
+
+    fn may_send(&self) -> bool {
+        is_within(self.sent, self.clock.now() - self.started)
+    }
+}
+
+/// Returns how long the next MAD has to wait after a number of MADs and a time.
+fn wait(sent: u32, passed: Duration) -> Duration {
+    (SPACING * sent).saturating_sub(passed)
+}
+
+/// Returns whether a MAD may be sent after a number of MADs and a time. A device that does not
+/// answer takes more time than MADs.
+fn is_within(sent: u32, passed: Duration) -> bool {
+    sent < MAX_MADS && passed < LONGEST
 }
 
 /// Reads the registers, prints a line for each device, and writes the report.
@@ -92,6 +108,7 @@ pub(super) fn run(
         Staged::new(path, document.to_json().as_bytes())?.commit()?;
     }
     let next = match report {
+        _ if document.devices.is_empty() => "no device has registers, so there is nothing to send\n".to_owned(),
         Some(path) => format!("attach {} to an issue of the project\n", path.display()),
         None => "run the command again with --report vendor.json, and attach the file to an issue of the project\n".to_owned(),
     };
@@ -117,7 +134,7 @@ fn read<T: Transport>(
     };
     let asked = models::spread(fabric.devices.len(), MAX_IDENTIFIED);
     let bar = Progress::new(asked.len() as u64, "devices");
-    let (mut found, mut silent) = (BTreeMap::new(), 0);
+    let (mut found, mut tried, mut without_reply, mut silent) = (BTreeMap::new(), 0, 0, 0);
     for place in &asked {
         let device = &fabric.devices[*place];
         client.turn_to(device.lid);
@@ -127,6 +144,8 @@ fn read<T: Transport>(
         });
         let response = client.request(&node_info).map_err(Failure::TransportLost)?;
         let info = response.answer.ok().map(|(_, data)| NodeInfo::parse(&data));
+        tried += 1;
+        without_reply += usize::from(info.is_none());
         let mut may_go_on = pace.sent(response.mads);
         if let Some(info) = info.filter(|info| info.vendor_id == NVIDIA && may_go_on) {
             let (general, mads) =
@@ -146,15 +165,19 @@ fn read<T: Transport>(
         }
     }
     bar.finish();
+    let left = match asked.len() - tried {
+        0 => String::new(),
+        left => format!("; {left} devices were not asked within the minute"),
+    };
     let what = format!(
-        "{} models and firmwares of NVIDIA; {silent} devices do not answer GeneralInfo",
+        "{} models and firmwares of NVIDIA; no reply to NodeInfo from {without_reply} devices, to GeneralInfo from {silent}{left}",
         found.len()
     );
     lines.line(Verdict::Ok, "fabric", &what, None)?;
     for ((model, firmware), devices) in &found {
         for place in models::spread(devices.len(), per_model) {
             let (device, general) = &devices[place];
-            let Some(subject) = fabric::subject(device).filter(|_| pace.sent < MAX_MADS) else {
+            let Some(subject) = fabric::subject(device).filter(|_| pace.may_send()) else {
                 continue;
             };
             client.turn_to(subject.lid);
@@ -192,4 +215,19 @@ fn read<T: Transport>(
     }
     document.mads_sent = pace.sent.into();
     Ok(document)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mads_are_50_a_second_and_end_after_a_minute() {
+        assert_eq!(wait(50, Duration::ZERO), Duration::from_secs(1));
+        assert_eq!(wait(50, Duration::from_secs(2)), Duration::ZERO);
+        assert!(is_within(2899, Duration::from_secs(59)));
+        assert!(!is_within(2900, Duration::from_secs(59)));
+        // Devices that do not answer use the time, not the MADs.
+        assert!(!is_within(100, Duration::from_secs(60)));
+    }
 }
