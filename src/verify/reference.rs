@@ -171,8 +171,8 @@ impl<T: Transport, C: Clock> Reference for SecondClient<T, C> {
             Ok((_, data)) => Ok(data),
             Err(NoAnswer::Silent) => Err(Unread::Silent),
             Err(NoAnswer::NotSent(errno)) => Err(Unread::Failed(errno)),
-            // libibmad reports EIO for both.
-            Err(NoAnswer::BadReply(_) | NoAnswer::Refused(_)) => {
+            // libibmad reports EIO for the first two. The last one concerns registers only.
+            Err(NoAnswer::BadReply(_) | NoAnswer::Refused(_) | NoAnswer::OtherVendor(_)) => {
                 Err(Unread::Failed(rustix::io::Errno::IO.raw_os_error()))
             }
         }

@@ -94,6 +94,10 @@ pub enum NoAnswer {
     /// The agent refused the request.
     #[error("refused with status {0}")]
     Refused(MadStatus),
+    /// The device is not of NVIDIA, and for other vendors the request means something else, so it
+    /// was not sent. The value is the vendor ID.
+    #[error("registers of NVIDIA only, but its vendor ID is {0:#08x}")]
+    OtherVendor(u32),
     /// The request was not sent. The value is the errno.
     #[error("cannot send the request: {}", std::io::Error::from_raw_os_error(*.0))]
     NotSent(i32),

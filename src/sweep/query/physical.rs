@@ -22,7 +22,7 @@ use crate::time::Instant;
 pub struct PhysicalResult {
     lid: Lid,
     port: PortNum,
-    guid: Option<Guid>,
+    guid: Guid,
     name: String,
     info: GeneralInfo,
     images: Vec<(PhysicalKind, Page, Image)>,
@@ -34,14 +34,27 @@ pub struct PhysicalResult {
 /// Reads the physical layer of a port.
 ///
 /// # Errors
-/// The outer error is a lost transport. The inner error is the reason why GeneralInfo has no
-/// answer.
+/// The outer error is a lost transport. The inner error is the reason why NodeInfo or GeneralInfo
+/// has no answer, or why GeneralInfo was not sent.
 pub fn physical<C: Client>(
     lid: Lid,
     port: PortNum,
     client: &mut C,
 ) -> Result<Result<PhysicalResult, NoAnswer>, C::Error> {
     let mut mad: Mad = [0; MAD_LEN];
+    let subnet = |attribute| {
+        Query::Smp(smp::Query {
+            attribute,
+            modifier: 0,
+        })
+    };
+    let info = match client.request(&subnet(smp::NODE_INFO))?.answer {
+        Ok((_, data)) => NodeInfo::parse(&data),
+        Err(reason) => return Ok(Err(reason)),
+    };
+    if info.vendor_id != vendor::NVIDIA {
+        return Ok(Err(NoAnswer::OtherVendor(info.vendor_id)));
+    }
     let query = Query::Vendor(vendor::Query::GeneralInfo);
     let response = client.request_mad(&query, &mut mad)?;
     let at = match response.answer {
@@ -51,21 +64,13 @@ pub fn physical<C: Client>(
     let mut result = PhysicalResult {
         lid,
         port,
-        guid: None,
+        guid: info.port_guid,
         name: String::new(),
         info: GeneralInfo::parse(&mad),
         images: Vec::new(),
         missing: Vec::new(),
         at,
     };
-    let subnet = |attribute| {
-        Query::Smp(smp::Query {
-            attribute,
-            modifier: 0,
-        })
-    };
-    let info = client.request(&subnet(smp::NODE_INFO))?.data();
-    result.guid = info.map(|data| NodeInfo::parse(&data).port_guid);
     let name = client.request(&subnet(smp::NODE_DESCRIPTION))?.data();
     result.name = name
         .map(|data| smp::node_description(&data))
@@ -153,8 +158,7 @@ impl PhysicalResult {
     ///
     /// `ts` is the time of the last reply in nanoseconds since 1970. `slot` is the slot at this
     /// time.
-    pub fn records(&self, ts: u64, slot: u64, sampler: &str) -> Option<Vec<u8>> {
-        let guid = self.guid?;
+    pub fn records(&self, ts: u64, slot: u64, sampler: &str) -> Vec<u8> {
         let mut lines = Vec::new();
         for kind in [PhysicalKind::Phy, PhysicalKind::Module] {
             let head = PhysicalHead {
@@ -162,7 +166,7 @@ impl PhysicalResult {
                 ts,
                 slot,
                 sampler,
-                guid,
+                guid: self.guid,
                 port: Some(self.port),
                 lid: self.lid,
                 node: &self.name,
@@ -173,7 +177,7 @@ impl PhysicalResult {
                 ibnet_record::write(&PhysicalRecord { head, values }, &mut lines);
             }
         }
-        Some(lines)
+        lines
     }
 
     /// Returns the values as text: a heading for each record, and a line for each value.
@@ -252,6 +256,61 @@ fn shown(value: &Value) -> String {
         Value::Integers(values) => {
             let values: Vec<_> = values.iter().map(u64::to_string).collect();
             values.join(" ")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::sweep::query::{DATA_LEN, Response};
+
+    /// A device of a vendor. Counts the requests of class 0x0A, and answers none of them.
+    struct Device {
+        vendor_id: u32,
+        asked: usize,
+    }
+
+    impl Client for Device {
+        type Error = Infallible;
+
+        fn request_mad(&mut self, query: &Query, mad: &mut Mad) -> Result<Response, Infallible> {
+            let is_register = matches!(query, Query::Vendor(_));
+            self.asked += usize::from(is_register);
+            // NodeInfo of a switch whose VendorID is that of the device.
+            let mut info = [0; DATA_LEN];
+            info[2] = 2;
+            info[37..40].copy_from_slice(&self.vendor_id.to_be_bytes()[1..]);
+            *mad = [0; MAD_LEN];
+            Ok(Response {
+                mads: 1,
+                rtt: Duration::ZERO,
+                rtt_min: None,
+                answer: if is_register {
+                    Err(NoAnswer::Silent)
+                } else {
+                    Ok((Instant::ZERO, info))
+                },
+            })
+        }
+    }
+
+    #[test]
+    fn only_devices_of_nvidia_get_requests_of_the_vendor_class() {
+        for (vendor_id, expected) in [
+            (vendor::NVIDIA, NoAnswer::Silent),
+            (0x66a, NoAnswer::OtherVendor(0x66a)),
+        ] {
+            let mut device = Device {
+                vendor_id,
+                asked: 0,
+            };
+            let result = physical(Lid(7), PortNum(1), &mut device).expect("infallible");
+            assert_eq!(result.err(), Some(expected));
+            assert_eq!(device.asked > 0, vendor_id == vendor::NVIDIA);
         }
     }
 }
