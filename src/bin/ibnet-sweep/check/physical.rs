@@ -43,7 +43,7 @@ pub(super) fn report(
         let found = format!(
             "on: {:.1} Gets of class 0x0A a second, at most {:.1} of them to one device, after the \
              counters; the budget is {budget:.1} a second, except for 10 s after links went down; not \
-             seen on hardware, not tested here",
+             seen on hardware; here, only the number of planes is asked",
             all.min(budget),
             most.min(budget)
         );
