@@ -1,4 +1,4 @@
-//! What a hub tells receivers after a restart.
+//! What receivers get after a restart of a hub.
 
 use std::path::Path;
 
