@@ -381,7 +381,7 @@ function treeColumns(app: App): Column<JobTree>[] {
       title: "Held up in all",
       hint: "Time for which the ports of the job were blocked, summed",
       end: true,
-      width: "84px",
+      width: "124px",
       value: (row) => row.job_blocked_seconds,
       unit: "s",
       text: (row) => duration(row.job_blocked_seconds),
