@@ -276,6 +276,7 @@ soak: deps-browser tools build test-systemd ## Repeat the tests on a loaded mach
 	    IBNET_REGISTER_IMAGES=$$((run * 500))-$$((run * 500 + 499)) ./tests/kernel/run $(KERNEL_PROGRAMS) $(KERNEL_SCENARIOS) || exit 1; \
 	    ./tests/slurm/run target/release || exit 1; \
 	done
+	./tests/slurm/topology target/release
 	$(MAKE) --no-print-directory test-fleet
 	$(MAKE) --no-print-directory torture TORTURE_MINUTES=60 TORTURE_DEPTH=20
 	$(RUN) bench -p ibnet --no-default-features --bench scale -- links

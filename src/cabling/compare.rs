@@ -177,7 +177,7 @@ pub struct Comparison {
     pub steps: Vec<Step>,
     /// Devices that were not found.
     pub not_found: Vec<NotFound>,
-    /// Lines of the plan that were not compared, with the reason.
+    /// Lines of the plan that were not compared, or not with all values, with the reason.
     pub remarks: Vec<String>,
 }
 

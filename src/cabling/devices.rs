@@ -188,11 +188,10 @@ impl<'a> Sites<'a> {
         }
         if let (Ok(guid), Some(port)) = (device.parse::<Guid>(), port) {
             let sites = self.by_guid.get(&guid).map_or(&[][..], Vec::as_slice);
-            let site = sites.iter().copied().find(|id| self.has_port(*id, port));
-            return Ok((
-                site.unwrap_or_else(|| self.other(Some(guid), device, None)),
-                port,
-            ));
+            return match sites.iter().copied().find(|id| self.has_port(*id, port)) {
+                Some(site) => self.possible(site, port),
+                None => Ok((self.other(Some(guid), device, None), port)),
+            };
         }
         let with_hca = |hca: &str| {
             let (device, hca) = (normal(device), normal(hca));
@@ -225,8 +224,11 @@ impl<'a> Sites<'a> {
         match fitting[..] {
             [site] => {
                 let port = port.or_else(|| first_port(self.get(site)));
-                port.map(|port| (site, port))
-                    .ok_or_else(|| format!("the port of `{device}` is missing"))
+                let port = port.ok_or_else(|| format!("the port of `{device}` is missing"))?;
+                self.possible(site, port)
+            }
+            [] if matches!(place, Place::Hca(_)) && self.is_switch(device) => {
+                Err(format!("cannot read the port `{text}` of `{device}`"))
             }
             [] => {
                 // A port of an HCA without a link has no device in the fabric.
@@ -252,6 +254,35 @@ impl<'a> Sites<'a> {
                     ),
                 })
             }
+        }
+    }
+
+    fn is_switch(&self, name: &str) -> bool {
+        let known = self.by_name.get(&normal(name));
+        known.is_some_and(|known| {
+            let mut known = known.iter();
+            known.any(|id| self.get(*id).kind == Some(NodeKind::Switch))
+        })
+    }
+
+    /// Returns a port of a device.
+    ///
+    /// # Errors
+    /// Returns a description if the device has fewer ports.
+    fn possible(&self, id: SiteId, port: PortNum) -> Result<Port, String> {
+        let site = self.get(id);
+        let ports = site.device.and_then(|(_, device)| {
+            // A net file that lists a port without a link lists all ports.
+            let lists_all = device.ports.iter().any(|port| port.peer.is_none());
+            let last = || device.ports.last().filter(|_| lists_all);
+            device.node.ports.or_else(|| Some(last()?.num.0))
+        });
+        match ports {
+            Some(ports) if port.0 > ports => {
+                let name = &site.name;
+                Err(format!("`{name}` has {ports} ports, and no port {port}"))
+            }
+            _ => Ok((id, port)),
         }
     }
 

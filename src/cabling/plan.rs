@@ -22,7 +22,7 @@ use crate::topology::{NetFile, NetFileError, net_file};
 pub struct Plan {
     /// Cables, in the order of the files.
     pub cables: Vec<PlannedCable>,
-    /// Lines that give no cable: position and fault.
+    /// Lines that give no cable, and values that cannot be read: position and fault.
     pub remarks: Vec<String>,
 }
 
@@ -272,12 +272,25 @@ impl Plan {
                 device: device.to_owned(),
                 port: port.to_owned(),
             };
+            let mut value = |column, what, read: fn(&str) -> Option<f64>| {
+                let text = field(column)?;
+                let value = read(text);
+                if value.is_none() {
+                    let at = format!("{name}:{line}");
+                    self.remarks.push(not_read(&at, what, text));
+                }
+                value
+            };
+            let (gbps, length_m) = (
+                value(Column::Speed, "speed", gbps),
+                value(Column::Length, "length", length_m),
+            );
             self.cables.push(PlannedCable {
                 at: format!("{name}:{line}"),
                 ends: [end(device, port), end(far, far_port)],
-                gbps: field(Column::Speed).and_then(gbps),
+                gbps,
                 part: field(Column::Part).map(str::to_owned),
-                length_m: field(Column::Length).and_then(length_m),
+                length_m,
                 label: field(Column::Label).map(str::to_owned),
             });
         }
@@ -320,10 +333,14 @@ impl Plan {
                 device: device.to_owned(),
                 port: port.to_owned(),
             };
+            let (at, gbps) = (format!("{name}:{number}"), topo_gbps(rate));
+            if gbps.is_none() {
+                self.remarks.push(not_read(&at, "speed", rate));
+            }
             self.cables.push(PlannedCable {
-                at: format!("{name}:{number}"),
+                at,
                 ends: [end(device, port), end(far, far_port)],
-                gbps: topo_gbps(rate),
+                gbps,
                 part: None,
                 length_m: None,
                 label: None,
@@ -331,6 +348,11 @@ impl Plan {
         }
         true
     }
+}
+
+/// Describes a value that cannot be read.
+fn not_read(at: &str, what: &str, text: &str) -> String {
+    format!("{at}: cannot read the {what} `{text}`, so it is not compared")
 }
 
 fn records(text: &str, delimiter: u8) -> csv::StringRecordsIntoIter<&[u8]> {

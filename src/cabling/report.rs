@@ -96,11 +96,7 @@ impl fmt::Display for Text<'_> {
             }
         }
         if !remarks.is_empty() {
-            writeln!(
-                f,
-                "skipped   {} of the plan",
-                counted(remarks.len(), "line")
-            )?;
+            writeln!(f, "remarks   {}", remarks.len())?;
             for remark in remarks {
                 writeln!(f, "          {}", Printable(remark))?;
             }

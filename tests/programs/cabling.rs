@@ -195,7 +195,7 @@ right     1 in net.p
 wrong     4: 1 missing, 2 swapped, 1 wrong speed
 not found 1 device of the plan
           `nod4 mlx5_0` (plan.csv:5): did you mean `node4 mlx5_0`?
-skipped   1 line of the plan
+remarks   1
           plan.csv:8: cannot read the port `Port 2/2/1` of `leaf2`
 
 missing
@@ -353,6 +353,67 @@ fn compared(plan: &Plan, nets: &[String]) -> Comparison {
         &net_file::parse_all(&files).unwrap(),
         &Modules::default(),
     )
+}
+
+#[test]
+fn values_and_ports_that_are_not_compared_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| fs::write(dir.path().join(name), text).unwrap();
+    write(
+        "plan.csv",
+        "From,From Port,To,To Port,Speed,Length\n\
+         node1,mlx5_0,leaf1,1,HRD,2\nnode2,mlx5_0,leaf1,2,NDR,three\n\
+         node3,mlx5_0,leaf2,x,NDR,2\nnode4,mlx5_0,leaf2,9,NDR,2\n\
+         leaf1,8,spine1,1,NDR,2\nleaf2,8,0x0000000000200030,99,NDR,2\n",
+    );
+    write("plan.topo", "QM leaf1\n  P8 -4x-33G-> QM spine1 P1\n");
+    write("net.p", &small(&[]));
+    write("lines.jsonl", "{\"type\":\"port\",\"ts\":1}\n");
+    let report = |plan: &str| {
+        let args = [
+            "--planned",
+            plan,
+            "--net",
+            "net.p",
+            "--modules",
+            "lines.jsonl",
+            "--check",
+        ];
+        let (code, stdout, _) = run(dir.path(), &args);
+        let remarks: Vec<String> = stdout
+            .lines()
+            .skip_while(|line| !line.starts_with("remarks"))
+            .skip(1)
+            .map_while(|line| Some(line.strip_prefix("          ")?.to_owned()))
+            .collect();
+        (code, remarks, stdout)
+    };
+    let modules = "lines.jsonl: there is no `module` record, so parts and lengths are not compared";
+    let (code, remarks, stdout) = report("plan.csv");
+    let expected = [
+        "plan.csv:2: cannot read the speed `HRD`, so it is not compared",
+        "plan.csv:3: cannot read the length `three`, so it is not compared",
+        modules,
+        "plan.csv:4: cannot read the port `x` of `leaf2`",
+        "plan.csv:5: `MF0;leaf2:MQM9700/U1` has 8 ports, and no port 9",
+        "plan.csv:7: `MF0;spine1:MQM9700/U1` has 8 ports, and no port 99",
+    ];
+    assert_eq!(
+        (code, &remarks[..]),
+        (3, &expected.map(str::to_owned)[..]),
+        "{stdout}"
+    );
+    assert!(
+        stdout.starts_with("planned   3 cables in plan.csv\nright     3 in net.p\n"),
+        "{stdout}"
+    );
+    assert!(!stdout.contains("steps"), "{stdout}");
+    let (code, remarks, _) = report("plan.topo");
+    let speed = "plan.topo:2: cannot read the speed `-4x-33G`, so it is not compared";
+    assert_eq!(
+        (code, remarks),
+        (3, vec![speed.to_owned(), modules.to_owned()])
+    );
 }
 
 #[test]

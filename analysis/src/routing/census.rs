@@ -109,19 +109,17 @@ impl Census {
             .map(|(device, _)| paths.lid(device))
             .filter(|lid| lid.0 > 0)
             .collect();
-        let switches: Vec<DeviceIndex> = paths.net.with_role(Role::Switch).collect();
-        for switch in &switches {
-            let Some(table) = paths.table(*switch) else {
+        for switch in paths.net.with_role(Role::Switch) {
+            let Some(table) = paths.table(switch) else {
                 continue;
             };
             let ports = lids.iter().filter_map(|lid| port_of(table, *lid));
             for port in ports.filter(|port| port.0 > 0) {
-                if paths.net.channel_of(*switch, port).is_none() {
-                    *dead.entry((*switch, port)).or_default() += 1;
+                if paths.net.channel_of(switch, port).is_none() {
+                    *dead.entry((switch, port)).or_default() += 1;
                 }
             }
         }
-        let without_table = |switch: &DeviceIndex| paths.table(*switch).is_none();
         Self {
             hosts,
             left_out: paths.net.with_role(Role::Host).count() - hosts,
@@ -129,7 +127,7 @@ impl Census {
             paths: counted.paths,
             lost: counted.lost,
             dead,
-            without_table: switches.into_iter().filter(without_table).collect(),
+            without_table: paths.without_table(),
         }
     }
 

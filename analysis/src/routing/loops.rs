@@ -35,8 +35,9 @@ pub enum Certainty {
     /// Even if all packets use one virtual lane, there is no loop. So there is none with any
     /// service levels and virtual lanes.
     Never,
-    /// The service levels or the virtual lanes of the pairs are unknown. A loop exists only if all
-    /// pairs of its path use its service level, or if all packets use one virtual lane.
+    /// The service levels of the pairs or virtual lanes are unknown. A loop exists only if all pairs
+    /// of its path use its service level, or if all packets use one virtual lane, or if the
+    /// switches without lanes use VL 0.
     Possible,
 }
 
@@ -49,6 +50,9 @@ pub struct Loops {
     pub loops: Vec<CreditLoop>,
     /// Number of pairs of hosts that were left out, because their service level is unknown.
     pub left_out: u64,
+    /// Number of switches without virtual lanes for some of their linked ports, if others have
+    /// lanes. Their packets count as packets on VL 0.
+    pub without_lanes: usize,
 }
 
 /// A credit loop.
@@ -81,11 +85,19 @@ pub fn credit_loops(paths: &Paths<'_>, sls: Option<&PathSls>, lanes: Option<&SlT
             certainty: Certainty::Never,
             loops: Vec::new(),
             left_out: 0,
+            without_lanes: 0,
         };
     }
     let lanes = lanes.map(|lanes| Lanes::new(paths.net, lanes));
+    let without_lanes = lanes.as_ref().map_or(0, |lanes| lanes.incomplete);
     let (certainty, (loops, left_out)) = match (sls, &lanes) {
-        (Some(sls), Some(lanes)) => (Certainty::Known, find(Sls::Pairs(sls), Some(lanes))),
+        (Some(sls), Some(lanes)) => {
+            let certainty = match without_lanes {
+                0 => Certainty::Known,
+                _ => Certainty::Possible,
+            };
+            (certainty, find(Sls::Pairs(sls), Some(lanes)))
+        }
         (None, Some(lanes)) => {
             let loops = lanes.different_levels().into_iter();
             let loops = loops.flat_map(|sl| find(Sls::All(sl), Some(lanes)).0);
@@ -97,6 +109,7 @@ pub fn credit_loops(paths: &Paths<'_>, sls: Option<&PathSls>, lanes: Option<&SlT
         certainty,
         loops,
         left_out,
+        without_lanes,
     }
 }
 
@@ -115,6 +128,8 @@ struct Lanes {
     /// The lanes of the 16 service levels, four bits each, by the port by which a packet comes and
     /// the port by which it leaves.
     packed: Vec<u64>,
+    /// Number of switches of which lanes between linked ports are unknown.
+    incomplete: usize,
 }
 
 impl Lanes {
@@ -122,6 +137,7 @@ impl Lanes {
         let mut lanes = Self {
             of: Vec::new(),
             packed: Vec::new(),
+            incomplete: 0,
         };
         for (device, index) in net.devices().iter().zip(0..) {
             let is_switch = device.role == Role::Switch;
@@ -130,8 +146,12 @@ impl Lanes {
             let count = last.map_or(0, |last| usize::from(last.0) + 1);
             lanes.of.push((lanes.packed.len(), count));
             let numbers = || (0..=u8::MAX).map(PortNum).take(count);
+            let is_linked = |port: PortNum| net.channel_of(index, port).is_some();
+            let mut is_complete = true;
             for (from, to) in numbers().flat_map(|from| numbers().map(move |to| (from, to))) {
                 let row = tables.lanes(device.guid, from, to).copied();
+                let is_used = from != to && is_linked(from) && is_linked(to);
+                is_complete &= row.is_some() || !is_used;
                 let row = row.unwrap_or([0; LEVELS]);
                 let packed = row
                     .iter()
@@ -139,6 +159,7 @@ impl Lanes {
                     .fold(0, |all, lane| all << 4 | u64::from(*lane));
                 lanes.packed.push(packed);
             }
+            lanes.incomplete += usize::from(!is_complete);
         }
         lanes
     }

@@ -112,6 +112,14 @@ impl<'a> Paths<'a> {
         self.tables[device as usize]
     }
 
+    /// Returns the switches without a table.
+    pub fn without_table(&self) -> Vec<DeviceIndex> {
+        let switches = self.net.with_role(Role::Switch);
+        switches
+            .filter(|switch| self.table(*switch).is_none())
+            .collect()
+    }
+
     /// Returns the hosts that can be the ends of paths: those with a LID and a link to a switch.
     pub fn hosts(&self) -> Vec<DeviceIndex> {
         let is_end = |host: &DeviceIndex| self.lid(*host).0 > 0 && self.leaf(*host).is_some();

@@ -41,7 +41,8 @@ pub enum What {
     Bisection,
     /// A credit loop.
     CreditLoop,
-    /// A credit loop that exists only if all pairs use one service level, or one virtual lane.
+    /// A credit loop that exists only if all pairs use one service level, or one virtual lane, or
+    /// if the switches without lanes use VL 0.
     PossibleCreditLoop,
 }
 
@@ -73,7 +74,7 @@ pub struct RoutingRow {
     /// Its standard error. Null for others.
     pub error: Option<f64>,
     /// The service level that all pairs must use for a possible credit loop. Null if it is another
-    /// row, or if the virtual lanes are unknown.
+    /// row, if the virtual lanes are unknown, or if the service levels are known.
     pub sl: Option<u8>,
     /// Number of switches with the settings `adaptive_sls`. Null for others.
     pub switches: Option<usize>,

@@ -142,6 +142,10 @@ impl Built {
 
 /// The text of `opensm-sl2vl.dump` in which each lane is `lane(switch, in, out, sl)`.
 fn sl_to_vl(switches: u64, ports: u8, lane: impl Fn(u64, u8, u8, u8) -> u8) -> SlToVl {
+    SlToVl::parse(&sl_to_vl_text(switches, ports, lane), "sl2vl").unwrap()
+}
+
+fn sl_to_vl_text(switches: u64, ports: u8, lane: impl Fn(u64, u8, u8, u8) -> u8) -> String {
     let mut text = String::new();
     for switch in 1..=switches {
         writeln!(
@@ -157,7 +161,7 @@ fn sl_to_vl(switches: u64, ports: u8, lane: impl Fn(u64, u8, u8, u8) -> u8) -> S
             writeln!(text, "{from:<3} {to:<3} : {}", lanes.join("  ")).unwrap();
         }
     }
-    SlToVl::parse(&text, "sl2vl").unwrap()
+    text
 }
 
 /// The text of `opensm-path-records.dump` in which each service level is `sl(from, to)`.
@@ -223,6 +227,37 @@ fn loop_without_service_levels_is_only_possible() {
     );
     let found = credit_loops(&paths, Some(&path_sls(4, |_, _| 0)), None);
     assert_eq!(found.certainty, Certainty::Possible);
+}
+
+#[test]
+fn loop_is_only_possible_if_a_switch_has_no_lanes() {
+    let ring = Built::ring_both_ways(6);
+    let routes = ring.routes();
+    let paths = Paths::new(&ring.net, &routes);
+    let over_1 = |from: usize, to: usize| {
+        let path = ring.path(from, to);
+        u8::from(path.contains(&(6, 2)) || path.contains(&(1, 3)))
+    };
+    let sls = path_sls(6, |from, to| if from == to { 0 } else { over_1(from, to) });
+    let found = |text: &str| {
+        let lanes = SlToVl::parse(text, "sl2vl").unwrap();
+        let found = credit_loops(&paths, Some(&sls), Some(&lanes));
+        (found.certainty, found.loops.len(), found.without_lanes)
+    };
+    let all = sl_to_vl_text(6, 3, |_, _, _, sl| sl);
+    assert_eq!(found(&all), (Certainty::Known, 0, 0));
+    let of_5: String = all.split_inclusive("Switch").take(6).collect();
+    assert_eq!(found(&of_5), (Certainty::Possible, 0, 1));
+    let of_one: String = all.split_inclusive("Switch").take(2).collect();
+    assert_eq!(found(&of_one), (Certainty::Possible, 2, 5));
+    // Rows that no packet needs: of one port twice, and of port 0.
+    let needed = |line: &&str| {
+        let mut words = line.split_whitespace();
+        let ports = (words.next(), words.next());
+        ports.0 != ports.1 && ports.0 != Some("0") && ports.1 != Some("0")
+    };
+    let needed: Vec<&str> = all.lines().filter(needed).collect();
+    assert_eq!(found(&needed.join("\n")), (Certainty::Known, 0, 0));
 }
 
 /// A node of the oracle: a sending port, and a virtual lane.

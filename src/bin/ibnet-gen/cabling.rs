@@ -89,6 +89,12 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     for path in &args.modules {
         modules.add(&cli::read(path, limits::NET_FILE)?);
     }
+    if modules.is_empty() && !args.modules.is_empty() {
+        let files = names(args.modules.iter().map(|path| cli::name_of(path)));
+        plan.remarks.push(format!(
+            "{files}: there is no `module` record, so parts and lengths are not compared"
+        ));
+    }
     let comparison = compare(&plan, &nets, &modules);
     let result = match args.format {
         Format::Text => report::Text {

@@ -158,6 +158,10 @@ fn credit_loops(rows: &[RoutingRow], loops: &Loops, top: usize) -> String {
         }
         Certainty::Known if found == 0 => "credit loops: none\n".to_owned(),
         Certainty::Known => format!("credit loops: {found}\n"),
+        Certainty::Possible if loops.without_lanes > 0 => match found {
+            0 => "credit loops: none found, but not all can be excluded\n".to_owned(),
+            found => format!("credit loops: {found} possible\n"),
+        },
         Certainty::Possible if found == 0 => {
             "credit loops: none if all pairs use one service level; give --path-sl if they use several\n"
                 .to_owned()
@@ -166,6 +170,12 @@ fn credit_loops(rows: &[RoutingRow], loops: &Loops, top: usize) -> String {
             "credit loops: {found} possible; give --sl2vl and --path-sl to see whether they exist\n"
         ),
     };
+    if loops.without_lanes > 0 {
+        let switches = count(loops.without_lanes, "switch");
+        text += &format!(
+            "missing: SL-to-VL rows of {switches}, whose packets were taken to use VL 0; give --sl2vl with all switches\n"
+        );
+    }
     if loops.left_out > 0 {
         let pairs = loops.left_out;
         text += &format!("left out: {pairs} pairs whose service level is not in the file\n");
@@ -175,6 +185,7 @@ fn credit_loops(rows: &[RoutingRow], loops: &Loops, top: usize) -> String {
         text += &match (row.what, row.sl) {
             (What::CreditLoop, _) => "\nloop:\n".to_owned(),
             (_, Some(sl)) => format!("\npossible if SL {sl} were used by all pairs:\n"),
+            (_, None) if loops.without_lanes > 0 => "\npossible:\n".to_owned(),
             (_, None) => "\npossible if all packets used one virtual lane:\n".to_owned(),
         };
         for CyclePort {
@@ -186,7 +197,9 @@ fn credit_loops(rows: &[RoutingRow], loops: &Loops, top: usize) -> String {
         {
             let port = PortName::new(node, (*guid, *port));
             text += &match loops.certainty {
-                Certainty::Possible if row.sl.is_none() => format!("  {port}\n"),
+                Certainty::Possible if row.sl.is_none() && loops.without_lanes == 0 => {
+                    format!("  {port}\n")
+                }
                 _ => format!("  {port}, VL {vl}\n"),
             };
         }

@@ -205,7 +205,7 @@ fn write_method(text: &mut String, sharing: &Sharing) -> fmt::Result {
         ),
         Method::LeafLinks => writeln!(
             text,
-            "\nShares are bounds, in intervals of {seconds} s, on the links of leaf switches only, because no routes were given (--routes). They\n\
+            "\nShares are bounds, in intervals of {seconds} s, on the links of leaf switches only, because there are no routes (--routes). They\n\
              assume that hosts of different jobs exchange no data (--format json has bounds without this assumption), and that no traffic\n\
              passes through a leaf switch to another one."
         ),

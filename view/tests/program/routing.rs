@@ -8,7 +8,8 @@ use std::process::Command;
 use ibnet::mad::transport::sim::traffic::Traffic;
 use ibnet::topology::shapes::{Dragonfly, Grid};
 use ibnet::topology::synthetic::{self, Blueprint, FatTree};
-use ibnet::topology::{Fabric, ports_report};
+use ibnet::topology::{Device, Fabric, ports_report};
+use ibnet_record::types::NodeKind;
 use serde_json::Value;
 
 use crate::congestion::lines;
@@ -332,5 +333,57 @@ fn check_exits_with_3_if_pairs_are_lost() {
                 .contains("cannot read routes from missing.txt"),
         "{}",
         missing.stderr
+    );
+}
+
+#[test]
+fn switches_without_virtual_lanes_are_counted() {
+    let ring = Grid {
+        sizes: vec![6],
+        wrapped: true,
+        hosts: 1,
+    };
+    let (net, fabric) = fabric(&ring.blueprint());
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+    write("net.p", &net);
+    write("routes.txt", &Traffic::forwarding_tables(&fabric));
+    let is_switch = |device: &&Device| device.kind == NodeKind::Switch;
+    let (mut lanes, mut levels) = (Vec::new(), String::new());
+    for switch in fabric.devices().iter().filter(is_switch) {
+        let mut text = format!("Switch {}, base LID {}\n", switch.guid, switch.lid);
+        for (from, to) in (0..=36).flat_map(|from| (0..=36).map(move |to| (from, to))) {
+            text += &format!("{from} {to} :{}\n", " 0".repeat(16));
+        }
+        lanes.push(text);
+    }
+    let (hosts, all) = (
+        fabric.devices().iter().filter(|device| !is_switch(device)),
+        fabric.devices(),
+    );
+    for host in hosts {
+        levels += &format!("Channel Adapter {}, base LID {}\n", host.guid, host.lid);
+        let lids = all
+            .iter()
+            .map(|device| format!("{:#06x} : 0\n", device.lid.0));
+        levels.extend(lids);
+    }
+    write("levels.txt", &levels);
+    let report = |lanes: &[String]| {
+        write("lanes.txt", &lanes.concat());
+        let args = "routing --routes routes.txt --net net.p --check --sl2vl lanes.txt --path-sl levels.txt";
+        let result = run(&folder, &args.split(' ').collect::<Vec<_>>());
+        (result.code, result.stdout)
+    };
+    let (code, text) = report(&lanes);
+    assert!(
+        code == 3 && text.contains("\ncredit loops: 2\n\nloop:\n"),
+        "{text}"
+    );
+    let (code, text) = report(&lanes[1..]);
+    let expected = "\ncredit loops: 2 possible\nmissing: SL-to-VL rows of 1 switch, whose";
+    assert!(
+        code == 0 && text.contains(expected) && text.contains("\npossible:\n"),
+        "{text}"
     );
 }

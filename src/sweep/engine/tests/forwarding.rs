@@ -7,6 +7,7 @@ use ibnet_record::types::{Lid, LinkRate};
 
 use super::*;
 use crate::mad::forwarding::{Block, NO_ROUTE, vls};
+use crate::mad::sm_info::{SmInfo, SmState};
 use crate::mad::smp::PortInfo;
 use crate::mad::transport::sim::{Options, SimFabric};
 use crate::sweep::virtual_sweep::{VirtualSweep, all_linked_ports};
@@ -49,6 +50,8 @@ impl Sweep {
         let plan = all_linked_ports(&fabric);
         let config = Config {
             forwarding: true,
+            managers_every: Some(2 * SECOND),
+            identity_every: 4 * SECOND,
             ..Config::default()
         };
         let mut sweep = VirtualSweep::new(Arc::clone(&sim), &plan, config, 7);
@@ -286,4 +289,77 @@ fn slow_switch_delays_neither_counters_nor_the_other_tables() {
     }
     assert!(sweep.is_complete(), "its table is read too");
     assert!(!sweep.rounds(place).is_empty());
+}
+
+/// Sets what a host says as a subnet manager.
+fn set_manager(sweep: &Sweep, host: usize, state: SmState, priority: u8) {
+    let hosts = sweep.fabric.iter();
+    let mut hosts = hosts.filter(|(_, device)| device.kind == NodeKind::Hca);
+    let (id, device) = hosts.nth(host).unwrap();
+    let info = SmInfo {
+        guid: device.guid,
+        act_count: 5,
+        priority,
+        state,
+    };
+    sweep.sim.lock().unwrap().set_subnet_manager(id, Some(info));
+}
+
+#[test]
+fn rounds_are_early_after_news_about_links_and_subnet_managers() {
+    type News = (&'static str, fn(&mut Sweep));
+    let news: [News; 5] = [
+        ("none", |_| {}),
+        ("all LIDs can have changed", |sweep| {
+            sweep.sweep.engine.verify_all();
+        }),
+        ("trap of a link", |sweep| {
+            sweep.sweep.engine.read_links_at(Lid(1));
+        }),
+        ("changed manager", |sweep| {
+            set_manager(sweep, 7, SmState::Standby, 4);
+        }),
+        ("new master", |sweep| {
+            let first = sweep.sim.lock().unwrap().manager().unwrap();
+            sweep.sim.lock().unwrap().set_dead(first, true);
+            set_manager(sweep, 9, SmState::Master, 4);
+        }),
+    ];
+    let rounds = news.map(|(name, news)| {
+        let mut sweep = Sweep::new(|_| {});
+        set_manager(&sweep, 7, SmState::Standby, 3);
+        (0..90).for_each(|_| sweep.slot());
+        news(&mut sweep);
+        sweep.readings.clear();
+        (0..40).for_each(|_| sweep.slot());
+        (name, sweep.rounds(sweep.place(sweep.switches()[0])).len())
+    });
+    // A round begins every 5 s instead of every 60 s.
+    assert!(rounds[0].1 <= 1, "{rounds:?}");
+    let is_early = |(_, rounds): &(&str, usize)| (6..=9).contains(rounds);
+    assert!(rounds[1..].iter().all(is_early), "{rounds:?}");
+}
+
+#[test]
+fn early_reads_are_five_times_as_fast() {
+    let mut sweep = Sweep::new(|_| {});
+    sweep.run(90);
+    let leaf = sweep.switches()[0];
+    let place = sweep.place(leaf);
+    for lid in [3, 65] {
+        sweep.sim.lock().unwrap().set_route(leaf, Lid(lid), 21);
+    }
+    sweep.sweep.engine.verify_all();
+    sweep.readings.clear();
+    sweep.interval = 20 * MS;
+    while sweep.rounds(place).is_empty() {
+        sweep.slot();
+    }
+    // The first block, the second one, and the settings of adaptive routing end the round.
+    let (end, _) = sweep.rounds(place)[0];
+    let lasted = end - sweep.blocks[&(place, 0)].0;
+    assert!(
+        (160 * MS..=260 * MS).contains(&lasted),
+        "{lasted:?}, two requests at 10 a second"
+    );
 }

@@ -59,9 +59,7 @@ impl Recorded {
 
 /// Reads the inputs with a progress bar, and reports on standard error what was left out.
 pub(crate) fn read<F: Fold>(inputs: &Inputs, empty: &F) -> Result<(F, ReadSummary), AnalysisError> {
-    let bar = bar(inputs.size());
-    let read = input::read_with_progress(inputs, empty, &|done, _| bar.set(done >> 20));
-    bar.finish();
+    let read = read_quietly(inputs, empty);
     if let Ok((_, ReadSummary { span: None, .. })) = &read
         && (inputs.from.is_some() || inputs.to.is_some())
     {
@@ -71,6 +69,23 @@ pub(crate) fn read<F: Fold>(inputs: &Inputs, empty: &F) -> Result<(F, ReadSummar
         note_summary(summary);
     }
     read
+}
+
+/// Reads the inputs with a progress bar only. The time range can be without records.
+pub(crate) fn read_quietly<F: Fold>(
+    inputs: &Inputs,
+    empty: &F,
+) -> Result<(F, ReadSummary), AnalysisError> {
+    let bar = bar(inputs.size());
+    let read = input::read_with_progress(inputs, empty, &|done, _| bar.set(done >> 20));
+    bar.finish();
+    read
+}
+
+/// Returns whether all inputs can be read a second time. A pipe cannot.
+pub(crate) fn can_read_again(inputs: &Inputs) -> bool {
+    let mut files = inputs.files.iter();
+    files.all(|file| file.is_file() || file.is_dir())
 }
 
 /// Returns a progress bar for inputs of this size in bytes. Small inputs have no bar.
@@ -154,11 +169,7 @@ pub(crate) fn note_incomplete(file: &IncompleteFile) {
 /// Returns the error for a time range without records. It shows which time the input covers, and
 /// the gap in which the range lies.
 fn outside(inputs: &Inputs) -> AnalysisError {
-    // A pipe cannot be read a second time.
-    let is_readable = inputs
-        .files
-        .iter()
-        .all(|file| file.is_file() || file.is_dir());
+    let is_readable = can_read_again(inputs);
     let span = |from, to| {
         let other = Inputs {
             from,
@@ -191,16 +202,20 @@ fn outside(inputs: &Inputs) -> AnalysisError {
             "the files cover another time; omit --from and --to to see all of it".to_owned()
         }
     };
-    let bound =
-        |name: &str, ns: Option<u64>| ns.map(|ns| format!(" {name} {}", zone.format(ns, form)));
-    let bounds = [bound("from", inputs.from), bound("to", inputs.to)]
-        .into_iter()
-        .flatten()
-        .collect::<String>();
     AnalysisError::Nothing {
-        what: format!("no record in the time range{bounds}"),
+        what: format!("no record in the time range{}", bounds(inputs)),
         help,
     }
+}
+
+/// Formats the bounds of a time range: ` from 2026-11-28 12:00:00 to ...`. Empty without bounds.
+pub(crate) fn bounds(inputs: &Inputs) -> String {
+    let zone = Zone::local();
+    let bound = |name: &str, ns: Option<u64>| {
+        ns.map(|ns| format!(" {name} {}", zone.format(ns, "%Y-%m-%d %H:%M:%S")))
+    };
+    let bounds = [bound("from", inputs.from), bound("to", inputs.to)];
+    bounds.into_iter().flatten().collect()
 }
 
 /// Returns the time range of the records before they are read, in nanoseconds since 1970.
@@ -257,11 +272,7 @@ pub(crate) fn parts(
 /// Reads the inputs for what can be said about all of them. They are read again later, which a pipe
 /// does not permit.
 fn survey(inputs: &Inputs) -> Result<ReadSummary, AnalysisError> {
-    if !inputs
-        .files
-        .iter()
-        .all(|file| file.is_file() || file.is_dir())
-    {
+    if !can_read_again(inputs) {
         let help = "give --from TIME, or read files instead of a pipe".to_owned();
         return Err(AnalysisError::Nothing {
             what: "the time of the records is not known before they are read".to_owned(),

@@ -20,7 +20,7 @@ use crate::Failure;
 use crate::common::{self, Recorded};
 use crate::format::{self, Format};
 use crate::job_source::JobSource;
-use crate::routes_of::RoutesOf;
+use crate::routes_of::{RoutesOf, note_missing};
 
 /// List the regions of congestion: root, cause, time, waiting ports, and the jobs
 #[derive(Debug, clap::Args)]
@@ -37,11 +37,12 @@ pub(crate) struct Args {
     #[command(flatten)]
     source: JobSource,
     /// Forwarding tables: output of dump_fts, ibdiagnet2.fdbs, the dumps of opensm, or lines
-    /// (.jsonl) or an archive with `routes` records, whose tables of that time are used. With them,
-    /// a port waits only for ports on the same paths, and each root says whether other ports lead
-    /// to the same host, and how much they were used. Not for adaptive routing
+    /// (.jsonl) or archives with `routes` records, whose tables of that time are used; also patterns.
+    /// Repeatable. With them, a port waits only for ports on the same paths, and each root says
+    /// whether other ports lead to the same host, and how much they were used. Not for adaptive
+    /// routing
     #[arg(long, value_name = "FILE|FOLDER|-")]
-    routes: Option<PathBuf>,
+    routes: Vec<PathBuf>,
     /// Length of the intervals of the search with --truth
     #[arg(long, value_enum, default_value_t, requires = "truth")]
     interval: Interval,
@@ -96,9 +97,10 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         full: args.full,
         routes: None,
     };
-    let routes = args.routes.as_deref().map(RoutesOf::open).transpose()?;
+    let is_given = !args.routes.is_empty();
+    let routes = is_given.then(|| RoutesOf::open(&args.routes)).transpose()?;
     let routes = routes.as_ref().map(|routes| routes.within(&inputs));
-    let routes = routes.transpose()?;
+    let routes = routes.transpose()?.flatten();
     if args.truth.is_empty() {
         list(args, &inputs, limits, routes.as_deref())
     } else {
@@ -117,6 +119,7 @@ fn list(
     let empty = (Ports::with_bins(common::INTERVALS), Devices::default());
     let ((ports, devices), summary) = common::read(inputs, &empty)?;
     let ports = ports.finish();
+    routes.inspect(|routes| note_missing(&ports, routes));
     let onward = routes.map(|routes| Onward::of_records(&ports, routes));
     let limits = Limits {
         routes: onward.as_ref(),

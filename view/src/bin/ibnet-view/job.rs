@@ -48,13 +48,14 @@ pub(crate) struct Args {
     all: bool,
     #[command(flatten)]
     source: JobSource,
-    /// Forwarding tables: output of dump_fts, ibdiagnet2.fdbs, or lines (.jsonl) or an archive with
-    /// `routes` records, whose tables of that time are used. With them, the shares of the jobs
-    /// on all links are estimated; without them, they are bounded on the links of leaf switches
+    /// Forwarding tables: output of dump_fts, ibdiagnet2.fdbs, or lines (.jsonl) or archives with
+    /// `routes` records, whose tables of that time are used; also patterns. Repeatable. By default,
+    /// the `routes` records in FILES. With tables, the shares of the jobs on all links are
+    /// estimated; without them, they are bounded on the links of leaf switches
     #[arg(long, value_name = "FILE|FOLDER|-", conflicts_with_all = ["all", "groups"])]
-    routes: Option<PathBuf>,
+    routes: Vec<PathBuf>,
     /// Traffic between each pair of hosts: an estimate in bytes, with bounds
-    #[arg(long, requires = "routes", conflicts_with_all = ["compare", "sources", "marks"])]
+    #[arg(long, conflicts_with_all = ["compare", "sources", "marks", "all", "groups"])]
     matrix: bool,
     /// Compare with another run: the ID of a job, or a job name for all its runs. Repeatable.
     /// With three runs and more: whether the runs that were blocked longer also took longer. A
@@ -152,11 +153,11 @@ fn run_one(args: &Args) -> Result<(), Failure> {
     let zone = Zone::local();
     let inputs = args.recorded.inputs()?;
     common::refuse_input(&inputs, args.output.as_ref())?;
-    let routes = args.routes.as_deref().map(RoutesOf::open).transpose()?;
+    let routes = RoutesOf::open_or(&args.routes, &inputs, args.matrix)?;
     let marks = args.marks.read()?;
     let evaluate = |run, others: Option<&[JobRun]>| {
         let marks = marks.as_deref();
-        job_runs::evaluate(&inputs, run, others, routes.as_ref(), args.steps, marks)
+        job_runs::evaluate(&inputs, run, others, &routes, args.steps, marks)
     };
     let (found, others) = match &args.slurm {
         Some(id) => {
@@ -170,7 +171,7 @@ fn run_one(args: &Args) -> Result<(), Failure> {
         // The hosts of unknown jobs can exchange data with these nodes.
         None => (
             JobRun::new("", args.nodes.as_deref().unwrap_or_default(), None, None)?,
-            routes.as_ref().map(|_| Vec::new()),
+            (args.matrix || !args.routes.is_empty()).then(Vec::new),
         ),
     };
     let before = runs_to_compare(args, &inputs, &found, others.as_deref().unwrap_or_default())?;

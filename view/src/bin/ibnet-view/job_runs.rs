@@ -13,7 +13,7 @@ use ibnet_analysis::trees::{Limits, Trees};
 
 use crate::Failure;
 use crate::common;
-use crate::routes_of::RoutesOf;
+use crate::routes_of::{RoutesOf, note_missing};
 use crate::selection;
 
 /// A run with its results.
@@ -34,19 +34,23 @@ pub(crate) fn evaluate(
     inputs: &Inputs,
     run: JobRun,
     others: Option<&[JobRun]>,
-    routes: Option<&RoutesOf>,
+    routes: &RoutesOf,
     steps: u16,
     marks: Option<&[Mark]>,
 ) -> Result<Evaluated, Failure> {
     let mut inputs = inputs.clone();
     selection::limit_to(&mut inputs, &run);
-    let routes = routes.map(|routes| routes.within(&inputs)).transpose()?;
-    let routes = routes.as_deref();
     let empty = (Ports::for_jobs(usize::from(steps)), Devices::default());
     let ((ports, devices), summary) = common::read(&inputs, &empty)?;
     let ports = ports.finish();
     let job = Job::of(&ports, &run.hosts);
     let phases = marks.map(|marks| marks::phases(&ports, &run.hosts, marks));
+    let routes = match others {
+        Some(_) => routes.within(&inputs)?,
+        None => None,
+    };
+    let routes = routes.as_deref();
+    routes.inspect(|routes| note_missing(&ports, routes));
     let shared = others.map(|others| {
         let is_other = |other: &&JobRun| (&other.id, other.from) != (&run.id, run.from);
         let all: Vec<JobRun> = [&run]

@@ -29,9 +29,10 @@ pub(crate) struct Args {
     #[command(flatten)]
     recorded: Recorded,
     /// Forwarding tables: output of dump_fts, ibdiagnet2.fdbs, the dumps of opensm, or lines
-    /// (.jsonl) or an archive with `routes` records
+    /// (.jsonl) or archives with `routes` records; also patterns. Repeatable. Without it, the
+    /// `routes` records in FILES
     #[arg(long, value_name = "FILE|FOLDER|-")]
-    routes: PathBuf,
+    routes: Vec<PathBuf>,
     /// Statistic of utilization and blocked time over the time range: mean, peak, or a percentile
     /// of the slots
     #[arg(long, value_name = "mean|peak|pNN", default_value_t)]
@@ -64,11 +65,11 @@ Examples:
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let inputs = args.recorded.inputs()?;
     common::refuse_input(&inputs, args.output.as_ref())?;
-    let routes = RoutesOf::open(&args.routes)?;
-    let routes = routes.within(&inputs)?;
+    let routes = RoutesOf::open_or(&args.routes, &inputs, true)?;
     let empty = (Ports::with_bins(0), Distributions::for_stat(args.stat));
     let ((ports, distributions), summary) = common::read(&inputs, &empty)?;
     let ports = ports.finish();
+    let routes = routes.within(&inputs)?.unwrap_or_default();
     let net = Net::of_records(&ports, &routes);
     let paths = Paths::new(&net, &routes);
     let links = links::find_by(&ports, args.stat, &distributions);

@@ -24,9 +24,9 @@ use crate::routes_of::RoutesOf;
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Forwarding tables: output of dump_fts, ibdiagnet2.fdbs, the dumps of opensm, or lines
-    /// (.jsonl) or an archive with `routes` records
-    #[arg(long, value_name = "FILE|FOLDER|-")]
-    routes: PathBuf,
+    /// (.jsonl) or archives with `routes` records; also patterns. Repeatable
+    #[arg(long, value_name = "FILE|FOLDER|-", required = true)]
+    routes: Vec<PathBuf>,
     /// Net file of the same time: output of `ibnet-gen discover` or ibnetdiscover
     #[arg(long, value_name = "FILE")]
     net: PathBuf,
@@ -100,9 +100,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
             format::write(report.as_bytes(), output)?;
         }
         Format::Document(document) => {
-            let written = args.routes.metadata().and_then(|file| file.modified());
-            let since = written.map(|time| time.duration_since(SystemTime::UNIX_EPOCH));
-            let time = since.map_or(0, |since| since.unwrap_or_default().as_nanos() as u64);
+            let written = |path: &PathBuf| path.metadata().and_then(|file| file.modified()).ok();
+            let newest = args.routes.iter().filter_map(written).max();
+            let since = newest.and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok());
+            let time = since.map_or(0, |since| since.as_nanos() as u64);
             document.write((time, time), &rows, output)?;
         }
     }
