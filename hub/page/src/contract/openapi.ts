@@ -399,7 +399,7 @@ export interface Cabling {
    */
   not_found: number;
   /**
-   * Number of lines of the plan that were not compared
+   * Number of lines and values of the plan that were not compared
    */
   remarks: number;
   /**
