@@ -37,7 +37,6 @@ pub mod verdict;
 
 use self::course::Course;
 use self::inventory::Inventory;
-use self::limits::Limits;
 use self::pdr::{POLL_NS, Pdr, PdrRow, Sample};
 use self::planes::PlaneReading;
 use self::reading::{Counter, Reading};
@@ -473,7 +472,9 @@ impl Fold for Health {
                     .add_plane(reading, gbps.map(|gbps| gbps * 1e9 / 8.0));
             }
         } else if let Some(module) = self.inventory.modules.get(&key) {
-            records.end.set_limits(Limits::of(module));
+            if records.end.set_module(ts, module) {
+                records.histograms = None;
+            }
             if let Some(celsius) = module.celsius {
                 records.end.add_celsius(ts, celsius);
                 if self.keeps == Keeps::Polls {

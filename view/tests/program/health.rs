@@ -235,6 +235,43 @@ fn worst_links_are_listed_first_with_their_rules() {
 }
 
 #[test]
+fn new_cable_has_no_faults_of_the_one_before() {
+    let dir = tempfile::tempdir().unwrap();
+    let verdicts = |serials: &[&str]| {
+        let mut text = records(1);
+        for (minute, serial) in (480..).zip(serials) {
+            for is_switch in [false, true] {
+                let (guid, port, node) = place(1, is_switch);
+                let module = json!({
+                    "type": "module", "ts": START_NS + minute * MINUTE_NS, "slot": minute, "sampler": "s1", "guid": guid,
+                    "port": port, "lid": 1, "node": node, "cable_type": 1, "vendor_sn": serial,
+                });
+                let _ = writeln!(text, "{module}");
+            }
+        }
+        fs::write(dir.path().join("lines.jsonl"), text).unwrap();
+        let rows = rows(dir.path(), &["health"]);
+        [false, true].map(|is_switch| {
+            let (guid, port, _) = place(1, is_switch);
+            let is_end = |row: &&Value| row["guid"] == *guid && row["port"] == port;
+            let row = rows.iter().find(is_end).unwrap();
+            (row["verdict"].clone(), row["raw"].is_null())
+        })
+    };
+    let [old, new] = ["replace", "good"].map(Value::from);
+    for (serials, expected) in [
+        (&["SN001", ""][..], (old, false)),
+        (&["", "SN999"], (new, true)),
+    ] {
+        assert_eq!(
+            verdicts(serials),
+            [expected.clone(), expected],
+            "{serials:?}"
+        );
+    }
+}
+
+#[test]
 fn limits_are_those_of_the_active_fec_and_an_assumption_is_stated() {
     let dir = recorded(1);
     let rows = rows(dir.path(), &["health"]);
