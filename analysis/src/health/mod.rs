@@ -215,7 +215,7 @@ impl EndRecords {
                 Keeps::Courses => self.course.add(&reading),
                 Keeps::Polls => self.poll(ts, |sample| {
                     sample.symbols = reading.get(Counter::Symbols).or(sample.symbols);
-                    sample.downs = reading.get(Counter::Downs).or(sample.downs);
+                    sample.downs = pdr::all_downs(values).or(sample.downs);
                 }),
             }
             self.end.add(reading);

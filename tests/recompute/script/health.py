@@ -133,6 +133,11 @@ def newest(records, times, until):
     return records[place - 1] if place else None
 
 
+def went_down_so_far(phy):
+    """LinkDownedCounter, which the plugin reads, counts intended link downs too."""
+    return phy["unintentional_link_down_events"] + phy["intentional_link_down_events"]
+
+
 def decisions(readings, modules, ports):
     """The rule, poll by poll: each 300 s every port is sampled."""
     names = sorted(set(readings) | set(modules), key=lambda key: (int(key[0], 16), key[1]))
@@ -147,7 +152,7 @@ def decisions(readings, modules, ports):
         for key in names:
             phy = newest(readings.get(key, []), times["phy", key], now)
             module = newest(modules.get(key, []), times["module", key], now)
-            history[key].append((now, phy and phy["phy_symbol_errors"], phy and phy["unintentional_link_down_events"],
+            history[key].append((now, phy and phy["phy_symbol_errors"], phy and went_down_so_far(phy),
                                  module and module["temperature_c"]))
 
         def went_down(key):

@@ -44,7 +44,7 @@ fn place(link: u64, is_switch: bool) -> (String, u64, String) {
 /// Writes eight hours of readings, one in about a minute. Errors, link downs, resets of counters
 /// and temperatures are random; those of link 0 are always good, link 1 loses blocks at both ends,
 /// and one lane of link 2 has many more errors than the others. The active FEC is known of the
-/// links from 2 on; that of link 3 has stricter limits. The links 9 and 10 have four planes: one of
+/// links from 2 on; that of link 3 has stricter limits. Link 0 is disabled once on purpose. The links 9 and 10 have four planes: one of
 /// link 9 carries 20 % less than the others, and one of link 10 is down.
 fn records(seed: u64) -> String {
     let (mut rng, mut text) = (fastrand::Rng::with_seed(seed), String::new());
@@ -104,7 +104,8 @@ fn records(seed: u64) -> String {
                         "phy_raw_errors_lane": [end.lanes[0], end.lanes[1], end.lanes[2], end.lanes[3], 0, 0, 0, 0],
                         "phy_effective_errors": end.effective, "phy_symbol_errors": end.symbols,
                         "rs_fec_uncorrectable_blocks": end.blocks, "plr_rcv_uncorrectable_code": end.codes,
-                        "unintentional_link_down_events": end.downs, "raw_ber_coef": 2, "raw_ber_magnitude": 11,
+                        "unintentional_link_down_events": end.downs,
+                        "intentional_link_down_events": u64::from(link == 0 && minute > 20), "raw_ber_coef": 2, "raw_ber_magnitude": 11,
                         "hist": [end.bits / 5440, end.lanes[0], end.lanes[0] / 50, end.blocks],
                     }),
                 );
@@ -467,6 +468,28 @@ fn input_without_readings_is_an_error() {
         let (code, _, stderr) = on_lines(dir.path(), &[command]);
         assert_eq!(code, 1);
         assert!(stderr.contains("[physical]"), "{stderr}");
+    }
+}
+
+#[test]
+fn pdr_counts_intended_link_downs_and_the_verdict_does_not() {
+    let dir = recorded(1);
+    for is_switch in [false, true] {
+        let (guid, port, _) = place(0, is_switch);
+        let is_end = |row: &Value| row["guid"] == *guid && row["port"] == port;
+        let decided = rows(dir.path(), &["health", "--rule", "pdr"]);
+        let decided: Vec<_> = decided.iter().filter(|row| is_end(row)).collect();
+        assert_eq!(
+            (&decided[0]["action"], &decided[0]["reason"]),
+            (&"isolate".into(), &"link_down".into()),
+            "{decided:?}"
+        );
+        let judged = rows(dir.path(), &["health"]);
+        let judged = judged.iter().find(|row| is_end(row)).unwrap();
+        assert_eq!(
+            (&judged["verdict"], &judged["downs"]),
+            (&"good".into(), &0.into())
+        );
     }
 }
 
