@@ -126,6 +126,8 @@ pub struct HealthRow {
     pub symbol: Option<Ratio>,
     /// Ratio of bit errors of each lane before error correction.
     pub lanes: Vec<f64>,
+    /// Bit errors of each lane before error correction.
+    pub lane_ratios: Vec<Ratio>,
     /// Blocks that the FEC could not correct.
     pub lost_blocks: Option<u64>,
     /// Share of the received bandwidth that PLR used for sending again.
@@ -385,7 +387,11 @@ impl Health {
             window.map_or(0, |window| window.length_ns()),
         );
         let lanes = window.and_then(|window| window.lanes()).unwrap_or_default();
-        let of_lane = bits.unwrap_or(0) as f64 / lanes.len() as f64;
+        let of_lane = bits.unwrap_or(0) / lanes.len().max(1) as u64;
+        let lane_ratios: Vec<Ratio> = lanes
+            .iter()
+            .filter_map(|errors| Ratio::of(*errors, of_lane, None))
+            .collect();
         let codes = increase(Counter::Codes).filter(|codes| *codes > 0);
         let plr_loss = increase(Counter::Retried)
             .zip(codes)
@@ -418,11 +424,8 @@ impl Health {
             firmware_raw: records.firmware_raw,
             effective: end.effective(),
             symbol: end.symbol(),
-            lanes: lanes
-                .iter()
-                .map(|errors| *errors as f64 / of_lane)
-                .filter(|ratio| ratio.is_finite())
-                .collect(),
+            lanes: lane_ratios.iter().map(|lane| lane.ratio).collect(),
+            lane_ratios,
             lost_blocks: increase(Counter::LostBlocks),
             plr_loss,
             plr_loss_gbps: plr_loss

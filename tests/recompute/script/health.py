@@ -124,6 +124,9 @@ def ratios(rows, readings, checked):
         lanes = [a - b for a, b in zip(last["phy_raw_errors_lane"], first["phy_raw_errors_lane"])]
         for lane, shown in enumerate(row["lanes"]):
             checked.equal(f"{name} lane {lane}", shown, lanes[lane] * len(row["lanes"]) / bits, 1e-9)
+            ratio, of_lane = row["lane_ratios"][lane], bits / len(row["lanes"])
+            for part, value in zip(("lower", "upper"), interval(lanes[lane])):
+                checked.equal(f"{name} lane {lane} {part}", ratio[part], value / of_lane, 3e-7)
         lost = last["rs_fec_uncorrectable_blocks"] - first["rs_fec_uncorrectable_blocks"]
         checked.equal(f"{name} lost blocks", row["lost_blocks"], lost)
 
