@@ -77,6 +77,12 @@ impl Link {
         }
     }
 
+    /// Counts a link down at both ends, and returns the numbers of the reasons.
+    #[cfg(test)]
+    pub(crate) fn go_down(&mut self) -> [u8; 2] {
+        self.ends.each_mut().map(LinkEnd::go_down)
+    }
+
     /// Returns the worse verdict of both ends.
     pub(crate) fn verdict(&self) -> Verdict {
         let [a, b] = &self.judged;
