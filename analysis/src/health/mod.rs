@@ -17,6 +17,7 @@
 use std::collections::BTreeMap;
 
 use ibnet_record::physical::{ReadValues, Value};
+use ibnet_record::registers::link_down::LinkDown;
 use ibnet_record::types::LinkRate;
 use serde::Serialize;
 
@@ -75,6 +76,8 @@ struct EndRecords {
     histograms: Option<[Vec<u64>; 2]>,
     /// The ratio of bit errors before FEC that the firmware computed.
     firmware_raw: Option<f64>,
+    /// Why the link went down last.
+    link_down: Option<LinkDown>,
     course: Course,
     /// Numbers of polls, and what they found, if it differs from the poll before.
     polls: Vec<(u64, Sample)>,
@@ -98,6 +101,8 @@ pub struct HealthRow {
     pub why: Vec<String>,
     /// What the limits of bit errors follow from: the active FEC, or what was assumed.
     pub limits_by: String,
+    /// Why the link went down last. Null if it was not read, or if it never did.
+    pub link_down: Option<String>,
     /// Time since which this end has its verdict, in nanoseconds since 1970.
     pub since_ns: u64,
     /// Number of minutes of readings, at most `window_minutes`.
@@ -157,6 +162,7 @@ impl Row for HealthRow {
         "verdict",
         "why",
         "limits_by",
+        "link_down",
         "since_ns",
         "seen_minutes",
         "window_minutes",
@@ -230,6 +236,7 @@ impl EndRecords {
                 _ => [now.clone(), now.clone()],
             });
         }
+        self.link_down = link_down(values).or(self.link_down);
         let code = |name: &str| values.get(name)?.integer();
         if let (Some(coefficient), Some(magnitude)) =
             (code("raw_ber_coef"), code("raw_ber_magnitude"))
@@ -259,6 +266,13 @@ impl EndRecords {
         };
         self.histograms.as_ref().map_or_else(Vec::new, differences)
     }
+}
+
+/// Returns why a link went down last, by the values of a `phy` record. `None` if the record lacks
+/// the page, or if the link never went down.
+pub fn link_down(values: &ReadValues) -> Option<LinkDown> {
+    let down = LinkDown::of(|name| values.get(name)?.integer());
+    down.filter(|down| down.reason > 0)
 }
 
 /// Returns the slope of the logarithm of a histogram, from one wrong symbol on: a line through the
@@ -411,6 +425,7 @@ impl Health {
             rules: end.applied().to_vec(),
             why,
             limits_by: end.limits().to_string(),
+            link_down: records.link_down.map(|down| down.to_string()),
             since_ns: end.since_ns(),
             seen_minutes: end.seen_ns() / (WINDOW_NS / 125),
             window_minutes: 125,

@@ -88,7 +88,7 @@ pub fn report(rows: &[HealthRow], zone: &Zone) -> String {
     text
 }
 
-/// Returns the lines below an end: the rules that apply, and the jobs.
+/// Returns the lines below an end: the rules that apply, why the link went down, and the jobs.
 fn reasons(row: &HealthRow) -> Vec<String> {
     let mut lines = row.why.clone();
     if let Some(last) = lines.last_mut()
@@ -103,6 +103,9 @@ fn reasons(row: &HealthRow) -> Vec<String> {
         } else {
             lines.push(seen);
         }
+    }
+    if let Some(down) = &row.link_down {
+        lines.push(format!("last link down: {down}"));
     }
     let jobs = row.jobs.iter().take(MAX_JOBS);
     let mut jobs: Vec<_> = jobs.map(|job| Printable(job).to_string()).collect();

@@ -97,7 +97,7 @@ fn records(seed: u64) -> String {
                         "peer": peer, "link": "4xNDR", "link_source": "live", "status": "ok", "rtt_ns": 1, "mads": 1, "identity": "ok",
                     }),
                 );
-                let phy = line(
+                let mut phy = line(
                     "phy",
                     json!({
                         "phy_received_bits": end.bits, "phy_corrected_bits": end.lanes.iter().sum::<u64>(),
@@ -109,6 +109,17 @@ fn records(seed: u64) -> String {
                         "hist": [end.bits / 5440, end.lanes[0], end.lanes[0] / 50, end.blocks],
                     }),
                 );
+                if link == 1 && minute == 300 {
+                    for (name, value) in [
+                        ("local_reason_opcode", 23),
+                        ("remote_reason_opcode", 0),
+                        ("e2e_reason_opcode", 23),
+                        ("down_blame", 1),
+                        ("down_intent", 2),
+                    ] {
+                        phy[name] = value.into();
+                    }
+                }
                 let _ = writeln!(text, "{of_port}\n{phy}");
                 if minute % 5 == 0 {
                     // The cables of the links 7 and 8 are exchanged at the switch.
@@ -341,6 +352,20 @@ fn planes_that_are_down_or_slow_are_named() {
         };
         assert_eq!(of_planes, expected, "{row}");
     }
+}
+
+#[test]
+fn reason_of_the_last_link_down_is_named() {
+    const REASON: &str = "reason 23 (cable unplugged), intended: no, blamed: this end";
+    let dir = recorded(1);
+    for row in rows(dir.path(), &["health"]) {
+        let is_of = [&row["node"], &row["peer"]["node"]].contains(&&"n1 mlx5_0".into());
+        let expected = if is_of { REASON.into() } else { Value::Null };
+        assert_eq!(row["link_down"], expected, "{row}");
+    }
+    let (_, text, _) = on_lines(dir.path(), &["health"]);
+    let line = format!("\n         last link down: {REASON}\n");
+    assert_eq!(text.matches(&line).count(), 2, "{text}");
 }
 
 #[test]
