@@ -355,6 +355,16 @@ fn planes_that_are_down_or_slow_are_named() {
 }
 
 #[test]
+fn option_of_a_manager_that_is_not_asked_is_refused() {
+    let dir = recorded(1);
+    for command in ["health", "congestion"] {
+        let Run { code, stderr, .. } =
+            run(dir.path(), &[command, "lines.jsonl", "--scheduler", "pbs"]);
+        assert!(code == 2 && stderr.contains("--scheduler"), "{stderr}");
+    }
+}
+
+#[test]
 fn reason_of_the_last_link_down_is_named() {
     const REASON: &str = "reason 23 (cable unplugged), intended: no, blamed: this end";
     let dir = recorded(1);

@@ -15,7 +15,7 @@ use ibnet_view::text;
 use crate::Failure;
 use crate::common::{self, Recorded};
 use crate::format::{self, Format};
-use crate::job_source::JobSource;
+use crate::job_source::JobFile;
 
 /// List links to clean, to replace or to watch, worst first: port, rule, serial number
 #[derive(Debug, clap::Args)]
@@ -27,7 +27,7 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value_t)]
     rule: By,
     #[command(flatten)]
-    jobs: JobSource,
+    jobs: JobFile,
     /// Exit with code 3 if a link is listed
     #[arg(long)]
     check: bool,
@@ -89,7 +89,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     };
     let (health, summary) = common::read(&inputs, &Health::keeping(keeps))?;
     let (span, zone) = (common::span(&summary)?, Zone::local());
-    let rows = health.rows(&args.jobs.of_file()?, span.1);
+    let rows = health.rows(&args.jobs.jobs()?, span.1);
     if rows.is_empty() {
         return Err(nothing("phy").into());
     }
