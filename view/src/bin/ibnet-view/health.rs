@@ -69,11 +69,11 @@ one plane (XDR) is down, or carries 10 % less than the others over 60 s above 5 
 
 Examples:
   ibnet-view health lines/*.jsonl
-  ibnet-view health archive --from -3h --check
+  ibnet-view health archive --from -1d --check
   ibnet-view health archive --from -1d --jobs-file jobs.jsonl    jobs on these links
   ibnet-view health archive --from -1d -o health.svg
   ibnet-view health archive --from -1d --rule pdr
-  ibnet-view health archive --from -3h --format json -o health.json";
+  ibnet-view health archive --from -1d --format json -o health.json";
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let inputs = args.recorded.inputs()?;
