@@ -35,16 +35,19 @@ pub fn report(rows: &[HealthRow], zone: &Zone) -> String {
         counts.join(", ")
     );
     let is_short = |row: &&HealthRow| row.seen_minutes < row.window_minutes;
-    let short = rows.iter().filter(is_short).count();
-    if let Some(window) = rows
-        .first()
-        .map(|row| row.window_minutes)
-        .filter(|_| short > 0)
-    {
+    let short = || rows.iter().filter(is_short);
+    let seen = || short().map(|row| row.seen_minutes);
+    if let (Some(row), Some(least), Some(most)) = (short().next(), seen().min(), seen().max()) {
+        let seen = if least == most {
+            least.to_string()
+        } else {
+            format!("{least} to {most}")
+        };
         let _ = writeln!(
             text,
-            "less than {window} minutes seen, so the verdict is good or watch: {}",
-            count(short, "end")
+            "{seen} of {} minutes seen, so the verdict is good or watch: {}",
+            row.window_minutes,
+            count(short().count(), "end")
         );
     }
     let mut limits: BTreeMap<&str, usize> = BTreeMap::new();

@@ -405,6 +405,11 @@ fn links_are_only_watched_before_125_minutes() {
     let (code, text, _) = on_lines(dir.path(), &["health", "--check", "--to", &to.to_string()]);
     assert_eq!(code, 3, "{text}");
     assert!(text.contains(" (59 of 125 minutes seen)\n"), "{text}");
+    let all = format!(
+        "\n36 to 59 of 125 minutes seen, so the verdict is good or watch: {} ends\n",
+        2 * LINKS
+    );
+    assert!(text.contains(&all), "{text}");
     let longest = text.lines().map(|line| line.chars().count()).max();
     assert!(longest <= Some(100), "{longest:?} columns: {text}");
     assert!(text.contains(" 0 replace, 0 clean,"), "{text}");
