@@ -206,7 +206,7 @@ pub fn inventory(rows: &[InventoryRow]) -> String {
         ]
     }));
     let mut hcas = table::new();
-    hcas.set_header(["HCA", "firmware", "PSID", "chip"]);
+    hcas.set_header(["HCA port", "firmware", "PSID", "chip"]);
     hcas.add_rows(of("hca").map(|row| {
         [
             name(row),
@@ -243,7 +243,7 @@ pub fn inventory(rows: &[InventoryRow]) -> String {
     }));
     for (what, singular, table, right) in [
         ("switch", "switch", switches, vec![6]),
-        ("hca", "HCA", hcas, vec![3]),
+        ("hca", "HCA port", hcas, vec![3]),
         ("module", "module", modules, vec![6, 7]),
     ] {
         let number = of(what).count();

@@ -462,15 +462,16 @@ fn exchanged_cables_and_slow_fans_are_named() {
         json!([3, null, false, true]),
     ];
     assert_eq!(json!(fans), json!(expected));
-    let hca = ["what", "node", "firmware", "psid", "celsius"].map(|name| rows[1][name].clone());
-    let expected = json!(["hca", "n3 mlx5_0", "28.39.1002", "H1", 70.5]);
+    let hca =
+        ["what", "port", "node", "firmware", "psid", "celsius"].map(|name| rows[1][name].clone());
+    let expected = json!(["hca", 1, "n3 mlx5_0", "28.39.1002", "H1", 70.5]);
     assert_eq!(json!(hca), expected);
     let (_, text, _) = on_lines(dir.path(), &["inventory"]);
     for part in [
         "48 C board",
         "2 x 900 to 7050 rpm",
-        "\n1 HCA\n",
-        "28.39.1002  H1    70 C",
+        "\n1 HCA port\n",
+        "n3 mlx5_0 port 1  28.39.1002  H1    70 C",
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
