@@ -3,7 +3,9 @@
 mod links;
 
 use ibnet::mad::transport::sim::link_end::Change;
-use links::{Counts, leads};
+use ibnet_analysis::health::verdict::Verdict;
+use ibnet_record::registers::link_down;
+use links::{Counts, Link, leads};
 
 #[test]
 fn good_links_are_good_and_ageing_links_are_found() {
@@ -22,6 +24,31 @@ fn good_links_are_good_and_ageing_links_are_found() {
             "{speed} x {scale}: {counts:?}"
         );
     }
+}
+
+#[test]
+fn only_link_downs_without_intention_are_a_fault() {
+    let mut seen = [0; 3];
+    for number in 0..60 {
+        let mut link = Link::new(7, number, "NDR", Change::default());
+        if link.has_bad_contact() || link.is_ageing() {
+            continue;
+        }
+        let mut faults = 0;
+        for minute in 0..140 {
+            if minute == 130 || minute == 135 {
+                let reasons = link.go_down();
+                assert_eq!(reasons[0], reasons[1], "the same reason at both ends");
+                let reason = link_down::reason(reasons[0]).expect("it has a public meaning");
+                faults += usize::from(!reason.is_command);
+            }
+            link.read(minute);
+        }
+        let expected = [Verdict::Good, Verdict::Watch, Verdict::Clean][faults];
+        assert_eq!(link.verdict(), expected, "link {number}: {faults}");
+        seen[faults] += 1;
+    }
+    assert!(seen.iter().all(|links| *links > 0), "{seen:?}");
 }
 
 #[test]

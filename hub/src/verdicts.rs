@@ -127,10 +127,25 @@ mod tests {
         };
         let lines =
             minutes.flat_map(|minute| [1, 0x101].map(|guid| format!("{}\n", line(minute, guid))));
+        add_lines(hub, lines.collect());
+    }
+
+    /// Adds the serial number of the cable, as both ends of the link report it.
+    fn add_cable(hub: &Hub, minute: u64, serial: &str) {
+        let line = |guid: u64| {
+            json!({"type": "module", "ts": START_NS + 60_000_000_000 * minute, "slot": minute, "sampler": "s1",
+                "guid": Guid(guid).to_string(), "port": 1, "lid": guid, "node": "n", "dt_ns": null,
+                "cable_type": 1, "vendor_sn": serial})
+        };
+        let lines = [1, 0x101].map(|guid| format!("{}\n", line(guid)));
+        add_lines(hub, lines.concat());
+    }
+
+    fn add_lines(hub: &Hub, lines: String) {
         let message = Message {
             input: 0,
             live_ns: None,
-            what: What::Lines(lines.collect::<String>().into_bytes()),
+            what: What::Lines(lines.into_bytes()),
         };
         ingest::handle(hub, message, Clock::start());
     }
@@ -167,6 +182,23 @@ mod tests {
         load(&anew, &folder.path().join("missing"));
         add(&anew, 130..=143);
         assert_eq!(health::faulty(&anew).len(), 0);
+    }
+
+    #[test]
+    fn verdict_on_a_cable_ends_with_it_also_over_a_restart() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join(FILE);
+        let before = with_ports();
+        add(&before, 1..=139);
+        add_cable(&before, 140, "OLD");
+        save(&before, &path);
+        let restarted = |serial: &str| {
+            let hub = with_ports();
+            load(&hub, &path);
+            add_cable(&hub, 145, serial);
+            health::faulty(&hub).len()
+        };
+        assert_eq!(["OLD", "", "NEW"].map(restarted), [1, 1, 0]);
     }
 
     #[test]

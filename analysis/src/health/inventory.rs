@@ -112,14 +112,14 @@ pub struct Inventory {
     devices: BTreeMap<Guid, Device>,
 }
 
-/// A switch, an HCA or a module in the JSON output.
+/// A switch, a port of an HCA or a module in the JSON output.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct InventoryRow {
     /// `switch`, `hca` or `module`.
     pub what: &'static str,
     /// GUID of the device.
     pub guid: Guid,
-    /// Port of the module. Null for a switch and an HCA.
+    /// Port of the module or of the HCA. Null for a switch.
     pub port: Option<PortNum>,
     /// Node description of the device.
     pub node: Box<str>,
@@ -326,7 +326,7 @@ impl Inventory {
         self.places.get(&key)?.peer.as_ref()
     }
 
-    /// Returns one row for each switch, each HCA and each module.
+    /// Returns one row for each switch, each port of an HCA and each module.
     pub fn rows(&self) -> Vec<InventoryRow> {
         let mut ends: BTreeMap<&str, Vec<PortKey>> = BTreeMap::new();
         for (key, module) in self
@@ -339,7 +339,7 @@ impl Inventory {
         let (switches, hcas): (Vec<_>, Vec<_>) = self
             .devices
             .iter()
-            .map(|(guid, device)| device_row(self.what(*guid), *guid, device))
+            .map(|(guid, device)| device_row(self.hca_port(*guid), *guid, device))
             .partition(|row| row.what != HCA);
         let devices = switches.into_iter().chain(hcas);
         let modules = self.modules.iter().filter(|(_, module)| module.was_read());
@@ -369,15 +369,13 @@ impl Inventory {
         devices.chain(modules).collect()
     }
 
-    /// Returns what a device is. One without `port` records is taken for a switch.
-    fn what(&self, guid: Guid) -> &'static str {
+    /// Returns the port of an HCA: each port has a GUID of its own. A device without `port` records
+    /// is taken for a switch.
+    fn hca_port(&self, guid: Guid) -> Option<PortNum> {
         let ports = (guid, PortNum(0))..=(guid, PortNum(u8::MAX));
-        let kind = self.places.range(ports).find_map(|(_, place)| place.kind);
-        if kind == Some(NodeKind::Hca) {
-            HCA
-        } else {
-            "switch"
-        }
+        let mut known = self.places.range(ports);
+        let ((_, port), _) = known.find(|(_, place)| place.kind == Some(NodeKind::Hca))?;
+        Some(*port)
     }
 
     /// Describes how the serial numbers of a cable contradict the peers of the records.
@@ -406,7 +404,7 @@ impl Inventory {
 
 const HCA: &str = "hca";
 
-fn device_row(what: &'static str, guid: Guid, switch: &Device) -> InventoryRow {
+fn device_row(port: Option<PortNum>, guid: Guid, switch: &Device) -> InventoryRow {
     let fans = |name: &str, is_of: fn(&Fan) -> bool| {
         let fans = switch.fans.iter().filter(|fan| is_of(fan));
         let fans: Vec<String> = fans.map(|fan| fan.fan.to_string()).collect();
@@ -418,9 +416,9 @@ fn device_row(what: &'static str, guid: Guid, switch: &Device) -> InventoryRow {
     ];
     let remarks: Vec<String> = remarks.into_iter().flatten().collect();
     InventoryRow {
-        what,
+        what: if port.is_some() { HCA } else { "switch" },
         guid,
-        port: None,
+        port,
         node: switch.node.clone(),
         peer: None,
         link: None,

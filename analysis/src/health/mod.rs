@@ -17,6 +17,7 @@
 use std::collections::BTreeMap;
 
 use ibnet_record::physical::{ReadValues, Value};
+use ibnet_record::registers::link_down::LinkDown;
 use ibnet_record::types::LinkRate;
 use serde::Serialize;
 
@@ -37,7 +38,6 @@ pub mod verdict;
 
 use self::course::Course;
 use self::inventory::Inventory;
-use self::limits::Limits;
 use self::pdr::{POLL_NS, Pdr, PdrRow, Sample};
 use self::planes::PlaneReading;
 use self::reading::{Counter, Reading};
@@ -76,6 +76,8 @@ struct EndRecords {
     histograms: Option<[Vec<u64>; 2]>,
     /// The ratio of bit errors before FEC that the firmware computed.
     firmware_raw: Option<f64>,
+    /// Why the link went down last.
+    link_down: Option<LinkDown>,
     course: Course,
     /// Numbers of polls, and what they found, if it differs from the poll before.
     polls: Vec<(u64, Sample)>,
@@ -99,6 +101,8 @@ pub struct HealthRow {
     pub why: Vec<String>,
     /// What the limits of bit errors follow from: the active FEC, or what was assumed.
     pub limits_by: String,
+    /// Why the link went down last. Null if it was not read, or if it never did.
+    pub link_down: Option<String>,
     /// Time since which this end has its verdict, in nanoseconds since 1970.
     pub since_ns: u64,
     /// Number of minutes of readings, at most `window_minutes`.
@@ -127,6 +131,8 @@ pub struct HealthRow {
     pub symbol: Option<Ratio>,
     /// Ratio of bit errors of each lane before error correction.
     pub lanes: Vec<f64>,
+    /// Bit errors of each lane before error correction.
+    pub lane_ratios: Vec<Ratio>,
     /// Blocks that the FEC could not correct.
     pub lost_blocks: Option<u64>,
     /// Share of the received bandwidth that PLR used for sending again.
@@ -156,6 +162,7 @@ impl Row for HealthRow {
         "verdict",
         "why",
         "limits_by",
+        "link_down",
         "since_ns",
         "seen_minutes",
         "window_minutes",
@@ -216,7 +223,7 @@ impl EndRecords {
                 Keeps::Courses => self.course.add(&reading),
                 Keeps::Polls => self.poll(ts, |sample| {
                     sample.symbols = reading.get(Counter::Symbols).or(sample.symbols);
-                    sample.downs = reading.get(Counter::Downs).or(sample.downs);
+                    sample.downs = pdr::all_downs(values).or(sample.downs);
                 }),
             }
             self.end.add(reading);
@@ -229,6 +236,7 @@ impl EndRecords {
                 _ => [now.clone(), now.clone()],
             });
         }
+        self.link_down = link_down(values).or(self.link_down);
         let code = |name: &str| values.get(name)?.integer();
         if let (Some(coefficient), Some(magnitude)) =
             (code("raw_ber_coef"), code("raw_ber_magnitude"))
@@ -258,6 +266,13 @@ impl EndRecords {
         };
         self.histograms.as_ref().map_or_else(Vec::new, differences)
     }
+}
+
+/// Returns why a link went down last, by the values of a `phy` record. `None` if the record lacks
+/// the page, or if the link never went down.
+pub fn link_down(values: &ReadValues) -> Option<LinkDown> {
+    let down = LinkDown::of(|name| values.get(name)?.integer());
+    down.filter(|down| down.reason > 0)
 }
 
 /// Returns the slope of the logarithm of a histogram, from one wrong symbol on: a line through the
@@ -386,7 +401,11 @@ impl Health {
             window.map_or(0, |window| window.length_ns()),
         );
         let lanes = window.and_then(|window| window.lanes()).unwrap_or_default();
-        let of_lane = bits.unwrap_or(0) as f64 / lanes.len() as f64;
+        let of_lane = bits.unwrap_or(0) / lanes.len().max(1) as u64;
+        let lane_ratios: Vec<Ratio> = lanes
+            .iter()
+            .filter_map(|errors| Ratio::of(*errors, of_lane, None))
+            .collect();
         let codes = increase(Counter::Codes).filter(|codes| *codes > 0);
         let plr_loss = increase(Counter::Retried)
             .zip(codes)
@@ -406,6 +425,7 @@ impl Health {
             rules: end.applied().to_vec(),
             why,
             limits_by: end.limits().to_string(),
+            link_down: records.link_down.map(|down| down.to_string()),
             since_ns: end.since_ns(),
             seen_minutes: end.seen_ns() / (WINDOW_NS / 125),
             window_minutes: 125,
@@ -419,11 +439,8 @@ impl Health {
             firmware_raw: records.firmware_raw,
             effective: end.effective(),
             symbol: end.symbol(),
-            lanes: lanes
-                .iter()
-                .map(|errors| *errors as f64 / of_lane)
-                .filter(|ratio| ratio.is_finite())
-                .collect(),
+            lanes: lane_ratios.iter().map(|lane| lane.ratio).collect(),
+            lane_ratios,
             lost_blocks: increase(Counter::LostBlocks),
             plr_loss,
             plr_loss_gbps: plr_loss
@@ -473,7 +490,9 @@ impl Fold for Health {
                     .add_plane(reading, gbps.map(|gbps| gbps * 1e9 / 8.0));
             }
         } else if let Some(module) = self.inventory.modules.get(&key) {
-            records.end.set_limits(Limits::of(module));
+            if records.end.set_module(ts, module) {
+                records.histograms = None;
+            }
             if let Some(celsius) = module.celsius {
                 records.end.add_celsius(ts, celsius);
                 if self.keeps == Keeps::Polls {

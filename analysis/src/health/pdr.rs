@@ -7,6 +7,7 @@
 
 use std::collections::VecDeque;
 
+use ibnet_record::physical::ReadValues;
 use serde::Serialize;
 
 use super::verdict::{MAX_CELSIUS, MAX_JUMP, MINUTE_NS};
@@ -67,7 +68,7 @@ pub enum Action {
 pub struct Sample {
     /// Symbol errors so far.
     pub symbols: Option<u64>,
-    /// Link downs so far.
+    /// Link downs so far, with the intended ones.
     pub downs: Option<u64>,
     /// Temperature of the module in degrees Celsius.
     pub celsius: Option<f64>,
@@ -121,6 +122,18 @@ struct Port {
     /// Time of the last reason, while the port is isolated.
     isolated: Option<u64>,
     returns: Vec<u64>,
+}
+
+/// Returns how often the link went down, by the values of a `phy` record. The plugin reads
+/// LinkDownedCounter, which counts intended link downs too.
+pub(super) fn all_downs(values: &ReadValues) -> Option<u64> {
+    let count = |name: &str| values.get(name)?.integer();
+    match count("unintentional_link_down_events") {
+        Some(events) => {
+            Some(events.saturating_add(count("intentional_link_down_events").unwrap_or(0)))
+        }
+        None => count("link_down_events"),
+    }
 }
 
 impl Port {

@@ -8,6 +8,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::inventory::Module;
 use super::limits::Limits;
 use super::planes::{Fault, LESS, PlaneReading, Planes};
 use super::poisson;
@@ -208,7 +209,7 @@ pub struct End {
     /// Readings at least [`SPACING_NS`] apart, the newest last. The first one is the start of the
     /// window.
     marks: VecDeque<Reading>,
-    /// Time of the first reading since the counters were reset.
+    /// Time of the first reading since the counters were reset, or since the cable was replaced.
     first_ts: u64,
     /// Errors and bits of the readings without bursts.
     calm: (u64, u64),
@@ -220,6 +221,8 @@ pub struct End {
     jump: Option<(u64, f64)>,
     planes: Planes,
     limits: Limits,
+    /// Time and serial number of the last module whose serial number was read.
+    module: (u64, Box<str>),
     applied: Vec<Applied>,
     verdict: Verdict,
     since_ns: u64,
@@ -243,6 +246,8 @@ impl End {
             } else {
                 self.count_events(&reading);
             }
+        } else if reading.ts < self.first_ts {
+            return;
         }
         if self.marks.is_empty() {
             self.first_ts = reading.ts;
@@ -290,10 +295,31 @@ impl End {
         self.applied.iter().filter(is_of_plane)
     }
 
-    /// Sets the limits for the FEC and the medium of the link. Sets the limits for the FEC and the
-    /// medium of the link. A link that is down has no active FEC, so limits by an active FEC stay
-    /// until another one is active.
-    pub fn set_limits(&mut self, limits: Limits) {
+    /// Takes what is known of the module. If its serial number is another one, the state begins
+    /// anew, because the faults were those of the cable before. Returns whether it is another one.
+    pub fn set_module(&mut self, ts: u64, module: &Module) -> bool {
+        self.set_limits(Limits::of(module));
+        let (last, serial) = &self.module;
+        if module.serial.is_empty() || ts <= *last {
+            return false;
+        }
+        let is_other = !serial.is_empty() && *serial != module.serial;
+        if is_other {
+            *self = Self {
+                first_ts: ts,
+                limits: self.limits,
+                planes: std::mem::take(&mut self.planes),
+                ..Self::default()
+            };
+            self.judge(ts);
+        }
+        self.module = (ts, module.serial.clone());
+        is_other
+    }
+
+    /// Sets the limits for the FEC and the medium of the link. A link that is down has no active
+    /// FEC, so limits by an active FEC stay until another one is active.
+    fn set_limits(&mut self, limits: Limits) {
         if self.limits.is_assumed() || !limits.is_assumed() {
             self.limits = limits;
         }
@@ -770,6 +796,49 @@ mod tests {
             end.add(reading(minute, read, [100 * minute; 4]));
         }
         assert_eq!(rules(&end), [Rule::Effective]);
+    }
+
+    #[test]
+    fn other_serial_number_clears_the_faults_of_the_cable_before() {
+        let module = |serial: &str| Module {
+            serial: serial.into(),
+            ..Module::default()
+        };
+        let (mut end, mut lost) = (End::default(), 0);
+        for minute in 1..=750 {
+            lost += u64::from((10..20).contains(&minute) || minute > 700) * 1000;
+            let errors = if minute > 740 { 100_000 } else { 100 };
+            let counters = [
+                ("phy_effective_errors", 160 * lost),
+                ("rs_fec_uncorrectable_blocks", lost),
+                ("link_down_events", minute / 300),
+            ];
+            end.add(reading(minute, &counters, [errors * minute; 4]));
+            // The serial number is not read at first, and not always.
+            let serial = if minute % 200 == 100 { "OLD" } else { "" };
+            assert!(!end.set_module(minute * MINUTE_NS, &module(serial)));
+        }
+        end.add_celsius(750 * MINUTE_NS, 80.0);
+        assert_eq!(end.combined(None), Verdict::Replace, "a fault came back");
+
+        let text = serde_json::to_vec(&end).expect("serialized");
+        let mut end: End = serde_json::from_slice(&text).expect("read");
+        let exchanged = 760 * MINUTE_NS;
+        assert!(end.set_module(exchanged, &module("NEW")));
+        let state = |end: &End| (rules(end), end.combined(None), end.downs(), end.celsius());
+        let good = (vec![], Verdict::Good, 0, None);
+        assert_eq!((state(&end), end.since_ns()), (good.clone(), exchanged));
+        // Records of before the exchange that are read again change nothing.
+        let counters = [("link_down_events", 2)];
+        end.add(reading(755, &counters, [100_000 * 755; 4]));
+        assert!(!end.set_module(755 * MINUTE_NS, &module("OLD")));
+        // The link downs of the exchange are not those of the new cable.
+        let counters = [("link_down_events", 9)];
+        for minute in 761..=900 {
+            end.add(reading(minute, &counters, [100_000 * 761 + minute; 4]));
+            assert_eq!(state(&end), good, "{minute}");
+        }
+        assert_eq!(end.seen_ns(), WINDOW_NS, "judged anew");
     }
 
     #[test]

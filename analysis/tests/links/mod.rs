@@ -14,7 +14,8 @@ use ibnet_record::physical::ReadValues;
 use ibnet_record::registers::Page;
 use ibnet_record::types::{LinkRate, PortNum};
 
-/// Time between two readings of a port, as in the default configuration.
+/// Time between two readings of a port. By default, a sampler reads bit errors every 30 s, and the
+/// other registers every 120 s.
 const EVERY: Duration = Duration::from_secs(60);
 
 /// Time of the first reading in nanoseconds since 1970.
@@ -75,6 +76,12 @@ impl Link {
         if ts.is_multiple_of(POLL_NS) {
             self.is_isolated |= !self.pdr.poll(ts, &samples).is_empty();
         }
+    }
+
+    /// Counts a link down at both ends, and returns the numbers of the reasons.
+    #[cfg(test)]
+    pub(crate) fn go_down(&mut self) -> [u8; 2] {
+        self.ends.each_mut().map(LinkEnd::go_down)
     }
 
     /// Returns the worse verdict of both ends.

@@ -6,12 +6,12 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
+use ibnet_analysis::health;
 use ibnet_analysis::health::inventory::Module;
 use ibnet_analysis::health::reading::Counter;
 use ibnet_analysis::health::verdict::{Applied, End, Ratio, Verdict, WINDOW_NS};
 use ibnet_analysis::ports::{PortKey, PortName};
 use ibnet_record::physical::PhysicalKind;
-use ibnet_record::registers::link_down::LinkDown;
 use serde::Serialize;
 
 use crate::live::topology::TopologyPort;
@@ -126,7 +126,8 @@ impl<'a> Ranked<'a> {
             verdict: self.verdict,
             why: end.why(),
             limits_by: end.limits().to_string(),
-            link_down: link_down(self.subject),
+            link_down: health::link_down(&self.subject.named(PhysicalKind::Phy))
+                .map(|down| down.to_string()),
             since_ns: end.since_ns(),
             seen_minutes: end.seen_ns() / MINUTE_NS,
             window_minutes: WINDOW_NS / MINUTE_NS,
@@ -147,14 +148,6 @@ fn ratio(end: &End, counter: Counter) -> f64 {
     let increase = |counter| end.window()?.increase(counter);
     let bits = increase(Counter::Bits).unwrap_or(0).max(1) as f64;
     increase(counter).unwrap_or(0) as f64 / bits
-}
-
-/// Returns why the link went down last, as text.
-fn link_down(subject: &Subject) -> Option<String> {
-    let values = subject.named(PhysicalKind::Phy);
-    let down = LinkDown::of(|name| values.get(name)?.integer());
-    down.filter(|down| down.reason > 0)
-        .map(|down| down.to_string())
 }
 
 /// Returns the other end of the link of a port, if it is known.

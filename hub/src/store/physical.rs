@@ -16,7 +16,6 @@ use std::ops::Bound;
 use std::sync::{Arc, LazyLock};
 
 use ibnet_analysis::health::inventory::Module as Names;
-use ibnet_analysis::health::limits::Limits;
 use ibnet_analysis::health::planes::PlaneReading;
 use ibnet_analysis::health::reading::{Counter, Reading as Counted, Window};
 use ibnet_analysis::health::verdict::End;
@@ -399,7 +398,7 @@ impl Subject {
         if kind == PhysicalKind::Module {
             // A record can lack a page, which keeps its last values.
             let names = Names::of(&self.named(kind));
-            self.end.set_limits(Limits::of(&names));
+            self.end.set_module(ts, &names);
         }
         if has_module {
             let to_s = seconds(ts);

@@ -124,6 +124,9 @@ def ratios(rows, readings, checked):
         lanes = [a - b for a, b in zip(last["phy_raw_errors_lane"], first["phy_raw_errors_lane"])]
         for lane, shown in enumerate(row["lanes"]):
             checked.equal(f"{name} lane {lane}", shown, lanes[lane] * len(row["lanes"]) / bits, 1e-9)
+            ratio, of_lane = row["lane_ratios"][lane], bits / len(row["lanes"])
+            for part, value in zip(("lower", "upper"), interval(lanes[lane])):
+                checked.equal(f"{name} lane {lane} {part}", ratio[part], value / of_lane, 3e-7)
         lost = last["rs_fec_uncorrectable_blocks"] - first["rs_fec_uncorrectable_blocks"]
         checked.equal(f"{name} lost blocks", row["lost_blocks"], lost)
 
@@ -131,6 +134,11 @@ def ratios(rows, readings, checked):
 def newest(records, times, until):
     place = bisect.bisect_right(times, until)
     return records[place - 1] if place else None
+
+
+def went_down_so_far(phy):
+    """LinkDownedCounter, which the plugin reads, counts intended link downs too."""
+    return phy["unintentional_link_down_events"] + phy["intentional_link_down_events"]
 
 
 def decisions(readings, modules, ports):
@@ -147,7 +155,7 @@ def decisions(readings, modules, ports):
         for key in names:
             phy = newest(readings.get(key, []), times["phy", key], now)
             module = newest(modules.get(key, []), times["module", key], now)
-            history[key].append((now, phy and phy["phy_symbol_errors"], phy and phy["unintentional_link_down_events"],
+            history[key].append((now, phy and phy["phy_symbol_errors"], phy and went_down_so_far(phy),
                                  module and module["temperature_c"]))
 
         def went_down(key):

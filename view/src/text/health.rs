@@ -35,16 +35,19 @@ pub fn report(rows: &[HealthRow], zone: &Zone) -> String {
         counts.join(", ")
     );
     let is_short = |row: &&HealthRow| row.seen_minutes < row.window_minutes;
-    let short = rows.iter().filter(is_short).count();
-    if let Some(window) = rows
-        .first()
-        .map(|row| row.window_minutes)
-        .filter(|_| short > 0)
-    {
+    let short = || rows.iter().filter(is_short);
+    let seen = || short().map(|row| row.seen_minutes);
+    if let (Some(row), Some(least), Some(most)) = (short().next(), seen().min(), seen().max()) {
+        let seen = if least == most {
+            least.to_string()
+        } else {
+            format!("{least} to {most}")
+        };
         let _ = writeln!(
             text,
-            "less than {window} minutes seen, so the verdict is good or watch: {}",
-            count(short, "end")
+            "{seen} of {} minutes seen, so the verdict is good or watch: {}",
+            row.window_minutes,
+            count(short().count(), "end")
         );
     }
     let mut limits: BTreeMap<&str, usize> = BTreeMap::new();
@@ -88,7 +91,7 @@ pub fn report(rows: &[HealthRow], zone: &Zone) -> String {
     text
 }
 
-/// Returns the lines below an end: the rules that apply, and the jobs.
+/// Returns the lines below an end: the rules that apply, why the link went down, and the jobs.
 fn reasons(row: &HealthRow) -> Vec<String> {
     let mut lines = row.why.clone();
     if let Some(last) = lines.last_mut()
@@ -103,6 +106,9 @@ fn reasons(row: &HealthRow) -> Vec<String> {
         } else {
             lines.push(seen);
         }
+    }
+    if let Some(down) = &row.link_down {
+        lines.push(format!("last link down: {down}"));
     }
     let jobs = row.jobs.iter().take(MAX_JOBS);
     let mut jobs: Vec<_> = jobs.map(|job| Printable(job).to_string()).collect();
@@ -200,7 +206,7 @@ pub fn inventory(rows: &[InventoryRow]) -> String {
         ]
     }));
     let mut hcas = table::new();
-    hcas.set_header(["HCA", "firmware", "PSID", "chip"]);
+    hcas.set_header(["HCA port", "firmware", "PSID", "chip"]);
     hcas.add_rows(of("hca").map(|row| {
         [
             name(row),
@@ -237,7 +243,7 @@ pub fn inventory(rows: &[InventoryRow]) -> String {
     }));
     for (what, singular, table, right) in [
         ("switch", "switch", switches, vec![6]),
-        ("hca", "HCA", hcas, vec![3]),
+        ("hca", "HCA port", hcas, vec![3]),
         ("module", "module", modules, vec![6, 7]),
     ] {
         let number = of(what).count();

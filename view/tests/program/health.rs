@@ -44,7 +44,7 @@ fn place(link: u64, is_switch: bool) -> (String, u64, String) {
 /// Writes eight hours of readings, one in about a minute. Errors, link downs, resets of counters
 /// and temperatures are random; those of link 0 are always good, link 1 loses blocks at both ends,
 /// and one lane of link 2 has many more errors than the others. The active FEC is known of the
-/// links from 2 on; that of link 3 has stricter limits. The links 9 and 10 have four planes: one of
+/// links from 2 on; that of link 3 has stricter limits. Link 0 is disabled once on purpose. The links 9 and 10 have four planes: one of
 /// link 9 carries 20 % less than the others, and one of link 10 is down.
 fn records(seed: u64) -> String {
     let (mut rng, mut text) = (fastrand::Rng::with_seed(seed), String::new());
@@ -97,17 +97,29 @@ fn records(seed: u64) -> String {
                         "peer": peer, "link": "4xNDR", "link_source": "live", "status": "ok", "rtt_ns": 1, "mads": 1, "identity": "ok",
                     }),
                 );
-                let phy = line(
+                let mut phy = line(
                     "phy",
                     json!({
                         "phy_received_bits": end.bits, "phy_corrected_bits": end.lanes.iter().sum::<u64>(),
                         "phy_raw_errors_lane": [end.lanes[0], end.lanes[1], end.lanes[2], end.lanes[3], 0, 0, 0, 0],
                         "phy_effective_errors": end.effective, "phy_symbol_errors": end.symbols,
                         "rs_fec_uncorrectable_blocks": end.blocks, "plr_rcv_uncorrectable_code": end.codes,
-                        "unintentional_link_down_events": end.downs, "raw_ber_coef": 2, "raw_ber_magnitude": 11,
+                        "unintentional_link_down_events": end.downs,
+                        "intentional_link_down_events": u64::from(link == 0 && minute > 20), "raw_ber_coef": 2, "raw_ber_magnitude": 11,
                         "hist": [end.bits / 5440, end.lanes[0], end.lanes[0] / 50, end.blocks],
                     }),
                 );
+                if link == 1 && minute == 300 {
+                    for (name, value) in [
+                        ("local_reason_opcode", 23),
+                        ("remote_reason_opcode", 0),
+                        ("e2e_reason_opcode", 23),
+                        ("down_blame", 1),
+                        ("down_intent", 2),
+                    ] {
+                        phy[name] = value.into();
+                    }
+                }
                 let _ = writeln!(text, "{of_port}\n{phy}");
                 if minute % 5 == 0 {
                     // The cables of the links 7 and 8 are exchanged at the switch.
@@ -235,6 +247,43 @@ fn worst_links_are_listed_first_with_their_rules() {
 }
 
 #[test]
+fn new_cable_has_no_faults_of_the_one_before() {
+    let dir = tempfile::tempdir().unwrap();
+    let verdicts = |serials: &[&str]| {
+        let mut text = records(1);
+        for (minute, serial) in (480..).zip(serials) {
+            for is_switch in [false, true] {
+                let (guid, port, node) = place(1, is_switch);
+                let module = json!({
+                    "type": "module", "ts": START_NS + minute * MINUTE_NS, "slot": minute, "sampler": "s1", "guid": guid,
+                    "port": port, "lid": 1, "node": node, "cable_type": 1, "vendor_sn": serial,
+                });
+                let _ = writeln!(text, "{module}");
+            }
+        }
+        fs::write(dir.path().join("lines.jsonl"), text).unwrap();
+        let rows = rows(dir.path(), &["health"]);
+        [false, true].map(|is_switch| {
+            let (guid, port, _) = place(1, is_switch);
+            let is_end = |row: &&Value| row["guid"] == *guid && row["port"] == port;
+            let row = rows.iter().find(is_end).unwrap();
+            (row["verdict"].clone(), row["raw"].is_null())
+        })
+    };
+    let [old, new] = ["replace", "good"].map(Value::from);
+    for (serials, expected) in [
+        (&["SN001", ""][..], (old, false)),
+        (&["", "SN999"], (new, true)),
+    ] {
+        assert_eq!(
+            verdicts(serials),
+            [expected.clone(), expected],
+            "{serials:?}"
+        );
+    }
+}
+
+#[test]
 fn limits_are_those_of_the_active_fec_and_an_assumption_is_stated() {
     let dir = recorded(1);
     let rows = rows(dir.path(), &["health"]);
@@ -306,6 +355,30 @@ fn planes_that_are_down_or_slow_are_named() {
 }
 
 #[test]
+fn option_of_a_manager_that_is_not_asked_is_refused() {
+    let dir = recorded(1);
+    for command in ["health", "congestion"] {
+        let Run { code, stderr, .. } =
+            run(dir.path(), &[command, "lines.jsonl", "--scheduler", "pbs"]);
+        assert!(code == 2 && stderr.contains("--scheduler"), "{stderr}");
+    }
+}
+
+#[test]
+fn reason_of_the_last_link_down_is_named() {
+    const REASON: &str = "reason 23 (cable unplugged), intended: no, blamed: this end";
+    let dir = recorded(1);
+    for row in rows(dir.path(), &["health"]) {
+        let is_of = [&row["node"], &row["peer"]["node"]].contains(&&"n1 mlx5_0".into());
+        let expected = if is_of { REASON.into() } else { Value::Null };
+        assert_eq!(row["link_down"], expected, "{row}");
+    }
+    let (_, text, _) = on_lines(dir.path(), &["health"]);
+    let line = format!("\n         last link down: {REASON}\n");
+    assert_eq!(text.matches(&line).count(), 2, "{text}");
+}
+
+#[test]
 fn jobs_on_listed_links_are_named() {
     let dir = recorded(1);
     let jobs = "job,user,nodes,start,end,state\n\
@@ -332,6 +405,11 @@ fn links_are_only_watched_before_125_minutes() {
     let (code, text, _) = on_lines(dir.path(), &["health", "--check", "--to", &to.to_string()]);
     assert_eq!(code, 3, "{text}");
     assert!(text.contains(" (59 of 125 minutes seen)\n"), "{text}");
+    let all = format!(
+        "\n36 to 59 of 125 minutes seen, so the verdict is good or watch: {} ends\n",
+        2 * LINKS
+    );
+    assert!(text.contains(&all), "{text}");
     let longest = text.lines().map(|line| line.chars().count()).max();
     assert!(longest <= Some(100), "{longest:?} columns: {text}");
     assert!(text.contains(" 0 replace, 0 clean,"), "{text}");
@@ -384,15 +462,16 @@ fn exchanged_cables_and_slow_fans_are_named() {
         json!([3, null, false, true]),
     ];
     assert_eq!(json!(fans), json!(expected));
-    let hca = ["what", "node", "firmware", "psid", "celsius"].map(|name| rows[1][name].clone());
-    let expected = json!(["hca", "n3 mlx5_0", "28.39.1002", "H1", 70.5]);
+    let hca =
+        ["what", "port", "node", "firmware", "psid", "celsius"].map(|name| rows[1][name].clone());
+    let expected = json!(["hca", 1, "n3 mlx5_0", "28.39.1002", "H1", 70.5]);
     assert_eq!(json!(hca), expected);
     let (_, text, _) = on_lines(dir.path(), &["inventory"]);
     for part in [
         "48 C board",
         "2 x 900 to 7050 rpm",
-        "\n1 HCA\n",
-        "28.39.1002  H1    70 C",
+        "\n1 HCA port\n",
+        "n3 mlx5_0 port 1  28.39.1002  H1    70 C",
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
@@ -430,6 +509,28 @@ fn input_without_readings_is_an_error() {
         let (code, _, stderr) = on_lines(dir.path(), &[command]);
         assert_eq!(code, 1);
         assert!(stderr.contains("[physical]"), "{stderr}");
+    }
+}
+
+#[test]
+fn pdr_counts_intended_link_downs_and_the_verdict_does_not() {
+    let dir = recorded(1);
+    for is_switch in [false, true] {
+        let (guid, port, _) = place(0, is_switch);
+        let is_end = |row: &Value| row["guid"] == *guid && row["port"] == port;
+        let decided = rows(dir.path(), &["health", "--rule", "pdr"]);
+        let decided: Vec<_> = decided.iter().filter(|row| is_end(row)).collect();
+        assert_eq!(
+            (&decided[0]["action"], &decided[0]["reason"]),
+            (&"isolate".into(), &"link_down".into()),
+            "{decided:?}"
+        );
+        let judged = rows(dir.path(), &["health"]);
+        let judged = judged.iter().find(|row| is_end(row)).unwrap();
+        assert_eq!(
+            (&judged["verdict"], &judged["downs"]),
+            (&"good".into(), &0.into())
+        );
     }
 }
 

@@ -14,6 +14,7 @@ use crate::time::Instant;
 pub struct LinkEnd {
     cable: Cable,
     receiver: Receiver,
+    downs: u64,
 }
 
 impl LinkEnd {
@@ -31,7 +32,14 @@ impl LinkEnd {
         Self {
             receiver: Receiver::new(&cable),
             cable,
+            downs: 0,
         }
+    }
+
+    /// Counts a link down, and returns the number of its reason.
+    pub fn go_down(&mut self) -> u8 {
+        self.downs += 1;
+        self.cable.down_reason(self.downs).0
     }
 
     /// Returns whether one lane of the cable gets worse.
@@ -60,6 +68,6 @@ impl LinkEnd {
     /// the device does not have the page.
     pub fn page(&mut self, page: Page, at: Instant) -> Option<Image> {
         self.receiver.advance(&self.cable, at);
-        registers::of_port(page, &self.cable, &self.receiver, 0, at).ok()
+        registers::of_port(page, &self.cable, &self.receiver, self.downs, at).ok()
     }
 }

@@ -148,7 +148,7 @@ pub(super) fn of_port(
     let mut page = PageImage::new(of);
     match of {
         Page::Ber => ber(&mut page, cable, receiver, at),
-        Page::Fec => fec(&mut page, receiver, downs, at),
+        Page::Fec => fec(&mut page, (cable, receiver), downs, at),
         Page::FecHistogram => page.set("hist", &receiver.histogram),
         Page::Plr if cable.has_four_levels => plr(&mut page, receiver),
         Page::LinkDown if downs > 0 => link_down(&mut page, cable.down_reason(downs)),
@@ -240,7 +240,7 @@ const SENSORS: [(&str, f64); 4] = [
 /// Number of fans of a switch.
 const FANS: usize = 8;
 
-fn fec(page: &mut PageImage, receiver: &Receiver, downs: u64, at: Instant) {
+fn fec(page: &mut PageImage, (cable, receiver): (&Cable, &Receiver), downs: u64, at: Instant) {
     let [right, corrected, lost] = receiver.blocks;
     page.set("time_since_last_clear", &[milliseconds(at)]);
     page.set("symbol_errors", &[receiver.effective]);
@@ -253,8 +253,11 @@ fn fec(page: &mut PageImage, receiver: &Receiver, downs: u64, at: Instant) {
     );
     page.set("rs_fec_corrected_symbols_lane", &receiver.raw[..4]);
     page.set("rs_fec_corrected_symbols_lane4", &receiver.raw[4..]);
-    page.set("link_down_events", &[downs]);
-    page.set("unintentional_link_down_events", &[downs]);
+    let is_intended = |count: &u64| is_command(cable.down_reason(*count).0);
+    let intended = (1..=downs).filter(is_intended).count() as u64;
+    page.set("link_down_events", &[downs - intended]);
+    page.set("unintentional_link_down_events", &[downs - intended]);
+    page.set("intentional_link_down_events", &[intended]);
 }
 
 fn plr(page: &mut PageImage, receiver: &Receiver) {
@@ -272,13 +275,16 @@ fn plr(page: &mut PageImage, receiver: &Receiver) {
     page.set("plr_codes_loss", &[loss as u64]);
 }
 
+fn is_command(reason: u8) -> bool {
+    link_down::reason(reason).is_some_and(|reason| reason.is_command)
+}
+
 fn link_down(page: &mut PageImage, (reason, is_local): (u8, bool)) {
-    let is_command = link_down::reason(reason).is_some_and(|reason| reason.is_command);
+    page.set("down_intent", &[if is_command(reason) { 1 } else { 2 }]);
     let (reason, names) = (
         u64::from(reason),
         ["local_reason_opcode", "remote_reason_opcode"],
     );
-    page.set("down_intent", &[if is_command { 1 } else { 2 }]);
     page.set("down_blame", &[if is_local { 1 } else { 2 }]);
     page.set(names[usize::from(!is_local)], &[reason]);
     page.set(

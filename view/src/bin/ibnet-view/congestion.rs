@@ -19,7 +19,7 @@ use ibnet_view::text;
 use crate::Failure;
 use crate::common::{self, Recorded};
 use crate::format::{self, Format};
-use crate::job_source::JobSource;
+use crate::job_source::JobFile;
 use crate::routes_of::{RoutesOf, note_missing};
 
 /// List the regions of congestion: root, cause, time, waiting ports, and the jobs
@@ -35,7 +35,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value = "10", conflicts_with = "truth")]
     top: NonZeroUsize,
     #[command(flatten)]
-    source: JobSource,
+    jobs: JobFile,
     /// Forwarding tables: output of dump_fts, ibdiagnet2.fdbs, the dumps of opensm, or lines
     /// (.jsonl) or archives with `routes` records, whose tables of that time are used; also patterns.
     /// Repeatable. With them, a port waits only for ports on the same paths, and each root says
@@ -115,7 +115,7 @@ fn list(
     limits: Limits<'_>,
     routes: Option<&Routes>,
 ) -> Result<(), Failure> {
-    let jobs = args.source.of_file()?;
+    let jobs = args.jobs.jobs()?;
     let empty = (Ports::with_bins(common::INTERVALS), Devices::default());
     let ((ports, devices), summary) = common::read(inputs, &empty)?;
     let ports = ports.finish();
@@ -156,7 +156,7 @@ fn compare(
         })?;
         truth.extend(truth::read(BufReader::new(file), &name)?);
     }
-    let jobs = args.source.of_file()?;
+    let jobs = args.jobs.jobs()?;
     let of_second = match args.interval {
         Interval::Second => 1,
         Interval::Tenth => 10,

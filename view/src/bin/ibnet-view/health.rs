@@ -15,7 +15,7 @@ use ibnet_view::text;
 use crate::Failure;
 use crate::common::{self, Recorded};
 use crate::format::{self, Format};
-use crate::job_source::JobSource;
+use crate::job_source::JobFile;
 
 /// List links to clean, to replace or to watch, worst first: port, rule, serial number
 #[derive(Debug, clap::Args)]
@@ -27,7 +27,7 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value_t)]
     rule: By,
     #[command(flatten)]
-    jobs: JobSource,
+    jobs: JobFile,
     /// Exit with code 3 if a link is listed
     #[arg(long)]
     check: bool,
@@ -69,11 +69,11 @@ one plane (XDR) is down, or carries 10 % less than the others over 60 s above 5 
 
 Examples:
   ibnet-view health lines/*.jsonl
-  ibnet-view health archive --from -3h --check
+  ibnet-view health archive --from -1d --check
   ibnet-view health archive --from -1d --jobs-file jobs.jsonl    jobs on these links
   ibnet-view health archive --from -1d -o health.svg
   ibnet-view health archive --from -1d --rule pdr
-  ibnet-view health archive --from -3h --format json -o health.json";
+  ibnet-view health archive --from -1d --format json -o health.json";
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let inputs = args.recorded.inputs()?;
@@ -89,7 +89,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     };
     let (health, summary) = common::read(&inputs, &Health::keeping(keeps))?;
     let (span, zone) = (common::span(&summary)?, Zone::local());
-    let rows = health.rows(&args.jobs.of_file()?, span.1);
+    let rows = health.rows(&args.jobs.jobs()?, span.1);
     if rows.is_empty() {
         return Err(nothing("phy").into());
     }

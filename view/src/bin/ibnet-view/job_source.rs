@@ -15,12 +15,18 @@ use crate::Failure;
 use crate::common;
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct JobSource {
-    /// File with jobs, instead of asking Slurm: text or JSON of sacct or squeue, JSON of qstat, CSV
-    /// with job,user,nodes,start,end,state, or a job table
+pub(crate) struct JobFile {
+    /// File with jobs: text or JSON of sacct or squeue, JSON of qstat, CSV with
+    /// job,user,nodes,start,end,state, or a job table
     #[arg(long, visible_alias = "jobs-file", value_name = "FILE|-")]
     slurm_file: Option<PathBuf>,
-    /// Resource manager that is asked for jobs
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct JobSource {
+    #[command(flatten)]
+    file: JobFile,
+    /// Resource manager that is asked for jobs if no file is given
     #[arg(long, value_enum, default_value_t, conflicts_with = "slurm_file")]
     scheduler: Scheduler,
 }
@@ -34,23 +40,41 @@ enum Scheduler {
     Pbs,
 }
 
+impl JobFile {
+    /// Returns all jobs of the file, or none without this option.
+    pub(crate) fn jobs(&self) -> Result<Vec<JobRun>, Failure> {
+        match self.text()? {
+            Some((text, name)) => Ok(source::all(&text, &name, &Zone::local())?),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// Returns the content and the name of the file.
+    fn text(&self) -> Result<Option<(String, String)>, Failure> {
+        let Some(file) = &self.slurm_file else {
+            return Ok(None);
+        };
+        let text = cli::read(file, limits::SLURM)?;
+        Ok(Some((
+            String::from_utf8_lossy(&text).into_owned(),
+            cli::name_of(file),
+        )))
+    }
+}
+
 impl JobSource {
     pub(crate) const fn has_file(&self) -> bool {
-        self.slurm_file.is_some()
+        self.file.slurm_file.is_some()
     }
 
     /// Returns all jobs of `--slurm-file`, or none without this option.
     pub(crate) fn of_file(&self) -> Result<Vec<JobRun>, Failure> {
-        if self.has_file() {
-            Ok(self.jobs(0, None)?.runs)
-        } else {
-            Ok(Vec::new())
-        }
+        self.file.jobs()
     }
 
     /// Returns the newest run of the job with this ID.
     pub(crate) fn job(&self, id: &str) -> Result<JobRun, Failure> {
-        match self.text()? {
+        match self.file.text()? {
             Some((text, name)) => Ok(source::find(&text, &name, id, &Zone::local())?),
             None => Ok(self.ask().job(id)?),
         }
@@ -63,7 +87,7 @@ impl JobSource {
         id: &str,
     ) -> Result<(JobRun, Result<Vec<JobRun>, Failure>), Failure> {
         let zone = Zone::local();
-        let (run, all) = match self.text()? {
+        let (run, all) = match self.file.text()? {
             Some((text, name)) => (
                 source::find(&text, &name, id, &zone)?,
                 source::all(&text, &name, &zone).map_err(Failure::from),
@@ -84,7 +108,7 @@ impl JobSource {
     /// returns all jobs.
     pub(crate) fn jobs(&self, from: u64, to: Option<u64>) -> Result<Listing, Failure> {
         let at = common::now();
-        match self.text()? {
+        match self.file.text()? {
             Some((text, name)) => Ok(Listing {
                 runs: source::all(&text, &name, &Zone::local())?,
                 at,
@@ -92,18 +116,6 @@ impl JobSource {
             }),
             None => Ok(self.ask().jobs(from, to, at)?),
         }
-    }
-
-    /// Returns the content and the name of the file.
-    fn text(&self) -> Result<Option<(String, String)>, Failure> {
-        let Some(file) = &self.slurm_file else {
-            return Ok(None);
-        };
-        let text = cli::read(file, limits::SLURM)?;
-        Ok(Some((
-            String::from_utf8_lossy(&text).into_owned(),
-            cli::name_of(file),
-        )))
     }
 
     fn ask(&self) -> Ask {

@@ -81,7 +81,7 @@ Examples:
   ibnet-view latency 'lines/*.jsonl' -o latency.svg
   ibnet-view sweeps 'lines/*.jsonl'                  durations and completeness of sweeps
   ibnet-view errors lines/*.jsonl --from -1h         errors of the last hour
-  ibnet-view health archive --from -3h               cables to clean or to replace
+  ibnet-view health archive --from -1d               cables to clean or to replace
   ibnet-view inventory archive --from -1h            modules and their serial numbers
   ibnet-view links lines/*.jsonl --by blocked        links with the longest waits
   ibnet-view links lines/*.jsonl --tree              congestion trees
