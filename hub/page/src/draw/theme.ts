@@ -83,10 +83,3 @@ export function font(size: number, weight = 400): string {
   if (family === "") family = getComputedStyle(document.body).fontFamily;
   return `${weight} ${size}px ${family}`;
 }
-
-/** Returns how a picture is zoomed and opened on this device. */
-export function zoomText(): string {
-  return matchMedia("(pointer: coarse)").matches
-    ? "Two fingers zoom, a tap opens"
-    : "The wheel or two fingers zoom, a click opens";
-}

@@ -1,4 +1,4 @@
-//! The list of alerts, the condition of those who are told about them, and the audit log.
+//! The list of alerts, the condition of their receivers, and the audit log.
 
 import type { AlertRow, Receiver } from "../contract/types";
 import { SEVERITIES } from "../model/alerts";

@@ -52,18 +52,17 @@ const TREND_SLOTS = 60;
  * order is that of this value.
  */
 export function trendColumn<Row>(app: App, ports: (row: Row) => number[]): Column<Row> {
-  const traces = (row: Row) =>
+  const trace = (row: Row) =>
     ports(row)
       .map((port) => app.trace(UTILIZATION, port, TREND_SLOTS))
-      .map((codes) => ({ codes, highest: highest(codes) }))
-      .sort((x, y) => (y.highest ?? -1) - (x.highest ?? -1));
+      .reduce((x, y) => ((highest(y) ?? -1) > (highest(x) ?? -1) ? y : x));
   return {
     id: "trend",
     title: "Last minute",
     hint: "Utilization of the end that was fuller; the order is that of its highest value",
     width: "minmax(80px, 0.9fr)",
-    value: (row) => traces(row)[0].highest,
-    picture: (row) => ({ codes: traces(row)[0].codes, scale: utilizationScale }),
+    value: (row) => highest(trace(row)),
+    picture: (row) => ({ codes: trace(row), scale: utilizationScale }),
   };
 }
 

@@ -12,9 +12,11 @@ const SORT_SLOTS = 5;
 
 export class LiveTable<Row> {
   readonly filter;
-  readonly note = h("span", { class: "muted", role: "status" });
+  private readonly found = h("span", { role: "status" });
+  /** Time of the order. A screen reader does not announce each. */
+  private readonly order = h("span", {});
+  readonly note = h("span", { class: "muted" }, this.found, this.order);
   private sortedAt: number | null = null;
-  private found = "";
   private filtered: string | null = null;
 
   constructor(
@@ -41,23 +43,23 @@ export class LiveTable<Row> {
       );
       this.table.setRows(shown);
       const all = count(this.rows.length, this.one);
-      this.found = shown.length === this.rows.length ? all : `${grouped(shown.length)} of ${all}`;
-      this.say();
+      setText(
+        this.found,
+        shown.length === this.rows.length ? all : `${grouped(shown.length)} of ${all}`,
+      );
+      this.showOrder();
       return;
     }
     if (isChanged) this.table.refresh();
     if (Math.abs(slot - this.sortedAt) < SORT_SLOTS) return;
     this.sortedAt = slot;
     this.table.sortSoon();
-    this.say();
+    this.showOrder();
   }
 
-  /** States the number of rows, and the time of their order, because values change meanwhile. */
-  private say(): void {
-    const order =
-      this.app.isLive && this.sortedAt !== null
-        ? `, order of ${clock(this.app.timeOf(this.sortedAt))}`
-        : "";
-    setText(this.note, `${this.found}${order}`);
+  /** States the time of the order, because the values change until the next one. */
+  private showOrder(): void {
+    const isKnown = this.app.isLive && this.sortedAt !== null;
+    setText(this.order, isKnown ? `, order of ${clock(this.app.timeOf(this.sortedAt!))}` : "");
   }
 }

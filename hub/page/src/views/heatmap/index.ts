@@ -6,7 +6,7 @@ import type { MarkRow, MarkRows, Metric } from "../../contract/types";
 import { BAND, drawBand } from "../../draw/band";
 import { clear, createSurface, hatch, type Surface } from "../../draw/canvas";
 import { metricName, scaleOf } from "../../draw/scale";
-import { theme, zoomText } from "../../draw/theme";
+import { theme } from "../../draw/theme";
 import type { App } from "../../model/app";
 import { type Cell, timeCells, timeHeads } from "../../model/csv";
 import { endsOf, JOBS, markText } from "../../model/marks";
@@ -835,4 +835,11 @@ class Heatmap implements View {
     event.preventDefault();
     event.stopPropagation();
   }
+}
+
+/** Returns how the picture is zoomed and opened on this device. */
+function zoomText(): string {
+  return matchMedia("(pointer: coarse)").matches
+    ? "Two fingers zoom, a tap opens"
+    : "The wheel or two fingers zoom, a click opens";
 }
