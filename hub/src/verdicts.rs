@@ -1,9 +1,9 @@
 //! Keeps the state of the verdicts on links in a file, so that a restart of the hub makes no
 //! verdict better.
 //!
-//! A line has one end of a link. The counters of devices go on while the hub is stopped, so only the
-//! times of events within the gap are not exact. After a crash, bursts of bit errors since the last
-//! write are missing too.
+//! A line has one end of a link. The counters of devices go on while the hub is stopped, so only
+//! the times of events within the gap are not exact. After a crash, bursts of bit errors since the
+//! last write are missing too.
 
 use std::io;
 use std::path::{Path, PathBuf};

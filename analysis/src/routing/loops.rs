@@ -35,8 +35,8 @@ pub enum Certainty {
     /// Even if all packets use one virtual lane, there is no loop. So there is none with any
     /// service levels and virtual lanes.
     Never,
-    /// The service levels of the pairs or virtual lanes are unknown. A loop exists only if all pairs
-    /// of its path use its service level, or if all packets use one virtual lane, or if the
+    /// The service levels of the pairs or virtual lanes are unknown. A loop exists only if all
+    /// pairs of its path use its service level, or if all packets use one virtual lane, or if the
     /// switches without lanes use VL 0.
     Possible,
 }

@@ -94,7 +94,7 @@ pub(crate) struct Alert {
     pub(crate) since_ns: u64,
     /// Time at which the condition was found to be over.
     pub(crate) resolved_ns: Option<u64>,
-    /// Whether receivers were told that it fires, since the last silence.
+    /// Whether receivers got that it fires, since the last silence.
     #[serde(skip)]
     pub(super) is_told: bool,
     /// Time in the phase while the hub ran.
@@ -223,14 +223,14 @@ impl Machine {
         has_room
     }
 
-    /// Marks the firing alerts among these as not told.
+    /// Sends the firing alerts among these again.
     pub(super) fn forget_told(&mut self, ids: &[String]) {
         for alert in self.alerts.values_mut() {
             alert.is_told &= !ids.contains(&alert.id);
         }
     }
 
-    /// Marks all firing alerts as told, except the silent ones. Returns those that were not told.
+    /// Returns the firing alerts that receivers have not got, except the silent ones, as sent.
     pub(super) fn take_untold(&mut self, is_silent: impl Fn(&str) -> bool) -> Vec<Alert> {
         let is_due = |alert: &&mut Alert| {
             alert.state == Phase::Firing && !alert.is_told && !is_silent(&alert.id)

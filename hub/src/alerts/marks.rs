@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::kept::Kept;
 
-/// Max number of marks. Marks with long texts are fewer: all fit into a file that can be read again.
+/// Max number of marks. Marks with long texts are fewer: all fit into a file that can be read
+/// again.
 const MAX_MARKS: usize = 1000;
 
 /// A mark of an alert.

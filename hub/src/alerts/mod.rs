@@ -103,7 +103,7 @@ fn change(
                 tracing::info!(alert = alert.id, state = ?alert.state, "an alert has changed");
             }
             changes.retain(|alert| alert.state == Phase::Resolved);
-            // Receivers are told again that an alert fires when its silence ends.
+            // Receivers get an alert that fires again when its silence ends.
             machine.forget_told(&marks.expire(now.wall_ns));
             changes.extend(machine.take_untold(|id| marks.is_silent(id)));
             alerts.is_changed |= !changes.is_empty();

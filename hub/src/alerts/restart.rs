@@ -1,9 +1,9 @@
 //! Keeps the state of the alerts in a file, so that a restart of the hub repeats no message and
 //! forgets none.
 //!
-//! The file has the alerts, whether receivers were told about them, the changes that wait for a
+//! The file has the alerts, whether receivers got them, the changes that wait for a
 //! receiver, and what [`Watch`] remembers. It is written once a minute, at the look after each
-//! change of what receivers were told, and when the hub stops. A receiver can get a change again if
+//! change of what receivers got, and when the hub stops. A receiver can get a change again if
 //! the hub stops while it is sent, or is killed before the next look.
 
 use std::path::{Path, PathBuf};
@@ -142,7 +142,7 @@ impl StateFile {
 }
 
 impl Content {
-    /// Writes the file if receivers were told something since the last write, and once a minute.
+    /// Writes the file if receivers got something since the last write, and once a minute.
     pub(super) fn save_if_due(&mut self, hub: &Hub, watch: &Watch, now: Duration) {
         self.remembered = watch.remembered();
         if hub.alerts().is_changed || now.saturating_sub(self.written) >= EVERY {

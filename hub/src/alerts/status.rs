@@ -19,7 +19,7 @@ pub(crate) struct Alerts {
     pub(crate) error: Option<String>,
     /// The conditions of the receivers.
     pub(crate) receivers: Vec<ReceiverState>,
-    /// Whether receivers were told something that the file with the state does not have.
+    /// Whether receivers got something that the file with the state does not have.
     pub(crate) is_changed: bool,
 }
 

@@ -69,7 +69,7 @@ pub(crate) fn read(input: &NatsInput, recent: Duration, sender: &Sender) -> Resu
     })
 }
 
-/// Connects to the server. `reported` says whether the hub was told that records can arrive.
+/// Connects to the server. `reported` says whether the hub knows that records can arrive.
 pub(crate) async fn connect(
     input: &NatsInput,
     sender: &Sender,

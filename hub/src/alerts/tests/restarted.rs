@@ -93,7 +93,8 @@ fn alerts_go_on_after_a_restart_and_those_that_ended_are_resolved_once() {
     assert_eq!(firing(&fabric.watched), before, "nothing has changed");
     assert_eq!(fabric.watched.told, []);
 
-    // The host and the link are repaired while the hub does not run. The errors were within an hour.
+    // The host and the link are repaired while the hub does not run. The errors were within an
+    // hour.
     restart(&mut fabric);
     fabric.second += 60;
     fabric.run(30, faults(start + 1, false), json!({}));

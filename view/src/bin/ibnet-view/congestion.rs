@@ -37,10 +37,10 @@ pub(crate) struct Args {
     #[command(flatten)]
     jobs: JobFile,
     /// Forwarding tables: output of dump_fts, ibdiagnet2.fdbs, the dumps of opensm, or lines
-    /// (.jsonl) or archives with `routes` records, whose tables of that time are used; also patterns.
-    /// Repeatable. With them, a port waits only for ports on the same paths, and each root says
-    /// whether other ports lead to the same host, and how much they were used. Not for adaptive
-    /// routing
+    /// (.jsonl) or archives with `routes` records, whose tables of that time are used; also
+    /// patterns. Repeatable. With them, a port waits only for ports on the same paths, and each
+    /// root says whether other ports lead to the same host, and how much they were used. Not for
+    /// adaptive routing
     #[arg(long, value_name = "FILE|FOLDER|-")]
     routes: Vec<PathBuf>,
     /// Length of the intervals of the search with --truth
