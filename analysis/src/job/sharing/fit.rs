@@ -313,8 +313,13 @@ impl Pairs {
                     .iter()
                     .zip(&gbps)
                     .for_each(|((pair, _), gbps)| sums[place(*pair)] += gbps);
+                let factors: Vec<f64> = measured
+                    .iter()
+                    .zip(&sums)
+                    .map(|(measured, sum)| ratio(*measured, *sum))
+                    .collect();
                 for ((pair, _), gbps) in bin.members.iter().zip(&mut gbps) {
-                    *gbps *= ratio(measured[place(*pair)], sums[place(*pair)]);
+                    *gbps *= factors[place(*pair)];
                 }
             }
             links.fill(0.0);
@@ -323,18 +328,17 @@ impl Pairs {
                     .iter()
                     .for_each(|link| links[*link as usize] += gbps);
             }
+            let logs: Vec<Option<f64>> = bin
+                .loads
+                .iter()
+                .zip(&links)
+                .map(|(load, sum)| Some(ratio((*load)?, *sum).max(1e-9).ln()))
+                .collect();
             for ((pair, _), gbps) in bin.members.iter().zip(&mut gbps) {
                 // The links of a path are not independent. The geometric mean does not overshoot.
                 let path = self.path(*pair);
-                let log = |link: &LinkIndex| {
-                    Some(
-                        ratio(bin.loads[*link as usize]?, links[*link as usize])
-                            .max(1e-9)
-                            .ln(),
-                    )
-                };
-                *gbps *=
-                    (path.iter().filter_map(log).sum::<f64>() / path.len().max(1) as f64).exp();
+                let sum: f64 = path.iter().filter_map(|link| logs[*link as usize]).sum();
+                *gbps *= (sum / path.len().max(1) as f64).exp();
             }
         }
         gbps
