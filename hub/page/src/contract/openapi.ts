@@ -691,7 +691,7 @@ export interface Input {
    */
   lost: number;
   /**
-   * Reason of the last failure; null while the input is open
+   * Reason of the last failure, or what the server of an open input refused; null without
    */
   error: string | null;
   lines: number;
