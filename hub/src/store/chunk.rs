@@ -317,7 +317,9 @@ impl Chunk {
             // Those that follow are usually not older.
             to.reserve((self.packed.rows - row) as usize);
             // The values were checked when the record was added.
-            to.extend(Port::new(port).map(&make));
+            if let Ok(port) = Port::new(port) {
+                to.push(make(port));
+            }
         }
     }
 }
