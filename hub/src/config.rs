@@ -7,7 +7,9 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use axum::http::Uri;
 use ibnet::config::{self, FileError, Keys, SIMULATED, Scenario, Simulated};
+use ibnet::http_client::without_user;
 use ibnet::metrics;
 use ibnet_analysis::error::AnalysisError;
 use ibnet_analysis::groups::{Group, Groups};
@@ -89,8 +91,8 @@ const ALERTS: &str = ".alerts";
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Raw {
-    /// URLs of the inputs.
-    pub inputs: Vec<String>,
+    /// The inputs.
+    pub inputs: Vec<RawInput>,
     /// Path of a net file.
     pub net: String,
     /// Name of the fabric on the page.
@@ -149,6 +151,54 @@ pub struct Raw {
     pub alerts: settings::Raw,
     /// Users and their roles.
     pub users: RawUsers,
+}
+
+/// An input: its URL, or a table that also has the address of a page.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(untagged, deny_unknown_fields)]
+pub enum RawInput {
+    /// The URL.
+    Url(String),
+    /// The URL, and the page of the hub of this part of the fabric.
+    OfPart {
+        /// The URL.
+        url: String,
+        /// Address of the page.
+        page: String,
+    },
+}
+
+impl RawInput {
+    /// Returns the URL of the input.
+    pub fn url(&self) -> &str {
+        let (Self::Url(url) | Self::OfPart { url, .. }) = self;
+        url
+    }
+
+    /// Returns the address of the page of the hub of this part of the fabric.
+    pub fn page(&self) -> Option<&str> {
+        match self {
+            Self::Url(_) => None,
+            Self::OfPart { page, .. } => Some(page),
+        }
+    }
+
+    fn check(&self) -> Result<Self, ConfigError> {
+        let is_address = |page: &str| {
+            page.parse::<Uri>().is_ok_and(|uri| {
+                let scheme = uri.scheme_str();
+                (scheme == Some("http") || scheme == Some("https")) && uri.query().is_none()
+            }) && !page.contains(['@', '#'])
+        };
+        match self.page().filter(|page| !is_address(page)) {
+            None => Ok(self.clone()),
+            Some(page) => Err(ConfigError::Value {
+                key: "inputs",
+                found: without_user(page),
+                expected: "as page the address of a hub without a password, such as https://hub1:8080",
+            }),
+        }
+    }
 }
 
 /// The table `[users]`.
@@ -339,8 +389,8 @@ pub struct Packing {
 /// A checked configuration.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// URLs of the inputs.
-    pub inputs: Vec<String>,
+    /// The inputs.
+    pub inputs: Vec<RawInput>,
     /// Path of a net file.
     pub net: Option<PathBuf>,
     /// Name of the fabric on the page. Without one, it is the name of the net file.
@@ -433,10 +483,11 @@ impl Raw {
             },
         )?;
         alerts.state = alerts.state.or_else(|| in_archive(ALERTS));
+        let inputs = self.inputs.iter().map(RawInput::check);
         const MINUTE: Duration = Duration::from_secs(60);
         const DAY: Duration = Duration::from_secs(86_400);
         Ok(Config {
-            inputs: self.inputs.clone(),
+            inputs: inputs.collect::<Result<_, _>>()?,
             net,
             fabric,
             access: self.access()?,
@@ -766,6 +817,39 @@ mod tests {
     }
 
     #[test]
+    fn page_of_an_input_is_an_address() {
+        let read = |text: &str| toml::from_str::<Raw>(text).map_err(|error| error.to_string());
+        let both = r#"inputs = ["-", { url = "tcp://a:1", page = "https://hub1:8080/ib" }]"#;
+        let inputs = read(both).expect("valid").check().expect("valid").inputs;
+        let found: Vec<_> = inputs.iter().map(|of| (of.url(), of.page())).collect();
+        let page = Some("https://hub1:8080/ib");
+        assert_eq!(found, [("-", None), ("tcp://a:1", page)]);
+        for page in [
+            "",
+            "hub1:8080",
+            "/ib",
+            "https://",
+            "javascript:alert(1)",
+            "file:///etc/passwd",
+            "https://hub1/#/links",
+            "https://hub1/?at=1",
+            "https://user:CANARY@hub1",
+        ] {
+            let input = RawInput::OfPart {
+                url: "-".to_owned(),
+                page: page.to_owned(),
+            };
+            let error = refused(|raw| raw.inputs.push(input));
+            assert!(
+                error.starts_with("cannot use inputs: expected as page")
+                    && !error.contains("CANARY"),
+                "{error}"
+            );
+        }
+        assert!(read(r#"inputs = [{ url = "-", pge = "https://hub1" }]"#).is_err());
+    }
+
+    #[test]
     fn remedy_names_only_flags_that_exist() {
         let help = |change: fn(&mut Raw)| {
             let mut raw = Raw::default();
@@ -836,8 +920,17 @@ mod tests {
             let found = error.help().expect("it has one").to_string();
             assert!(found.starts_with(&help), "{found}");
         }
-        std::fs::write(&path, "inputs = \"nats://user:CANARY@host\"").expect("written");
-        assert!(!format!("{:?}", Raw::read(&path).expect_err("refused")).contains("CANARY"));
+        for inputs in ["\"{}\"", "[{ url = \"{}\", pge = \"https://hub1\" }]"] {
+            let inputs = inputs.replace("{}", "nats://user:CANARY@host");
+            std::fs::write(&path, format!("inputs = {inputs}")).expect("written");
+            let error = Raw::read(&path).expect_err("refused");
+            assert!(!format!("{error:?}").contains("CANARY"));
+            assert!(
+                error
+                    .to_string()
+                    .contains("1: cannot use inputs: the value is not valid")
+            );
+        }
         assert!(
             Raw::read(Path::new("/dev/zero"))
                 .expect_err("refused")

@@ -44,10 +44,11 @@ pub(crate) struct EventRow {
 }
 
 /// Events that show a fault.
-const SEVERE: [&str; 16] = [
+const SEVERE: [&str; 17] = [
     "archive_behind",
     "archive_failed",
     "input_lost",
+    "input_refused",
     "jobs_lost",
     "key_demanded",
     "lines_lost",

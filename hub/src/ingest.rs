@@ -101,6 +101,7 @@ pub(crate) fn handle(hub: &Hub, message: Message, clock: Clock) {
             tracing::info!(input = %name, "the input is connected");
         }
         What::Lost(reason) => disconnected(hub, input, reason, true, clock),
+        What::Refused(reason) => refused(hub, input, reason, clock),
         // Only the reader for the archive reports this.
         What::Read(_) => {}
         What::Failed(reason) => disconnected(hub, input, reason, false, clock),
@@ -131,6 +132,22 @@ fn disconnected(hub: &Hub, input: usize, reason: String, was_connected: bool, cl
             "input_lost",
             format!("input {name}: {reason}"),
         ));
+    }
+}
+
+/// Reports what a server refused on a connection that goes on.
+fn refused(hub: &Hub, input: usize, reason: String, clock: Clock) {
+    let wall_ns = clock.now().wall_ns;
+    let mut state = hub.write();
+    let Some(status) = state.inputs.get_mut(input) else {
+        return;
+    };
+    if status.error.replace(reason.clone()).is_none() {
+        let name = Arc::clone(&status.input);
+        tracing::warn!(input = %name, error = ?reason, "the server of the input refused a request; check the permissions of the hub if records are missing");
+        let text = format!("input {name}: {reason}");
+        let event = EventRow::of_hub(wall_ns, "input_refused", text);
+        state.events.add(event);
     }
 }
 

@@ -39,7 +39,7 @@ pub fn run(config: &Config, ready: impl FnOnce(&str)) -> Result<(), HubError> {
     let inputs = config
         .inputs
         .iter()
-        .map(|text| parse_input(text))
+        .map(|input| parse_input(input.url()))
         .collect::<Result<Vec<_>, _>>()?;
     let mut simulated = config
         .simulate
@@ -103,6 +103,9 @@ pub fn run(config: &Config, ready: impl FnOnce(&str)) -> Result<(), HubError> {
             Audit::new(config.audit.clone()),
         ));
     let hub = Arc::new(hub);
+    let pages = names.iter().zip(&config.inputs);
+    let pages = pages.filter_map(|(name, input)| Some((Arc::clone(name), input.page()?.into())));
+    hub.write().samplers.pages = pages.collect();
     if let Some(net) = &config.net {
         hub.write().add_fabric(&net_file::read(net)?.fabric);
     }

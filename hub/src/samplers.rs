@@ -63,6 +63,9 @@ pub(crate) struct Sampler {
     /// Input from which the last record came.
     #[serde(serialize_with = "crate::shared::text")]
     pub(crate) input: Arc<str>,
+    /// Page of the hub of this part of the fabric, as configured for the input.
+    #[serde(serialize_with = "crate::shared::optional")]
+    pub(crate) part_page: Option<Arc<str>>,
     /// Version of the program.
     pub(crate) version: String,
     /// Time between two slots.
@@ -122,6 +125,8 @@ pub(crate) struct Samplers {
     all: Vec<Sampler>,
     ids: FxHashMap<(Arc<str>, String, u8, String), usize>,
     names: BTreeMap<Arc<str>, Named>,
+    /// Pages of the hubs of parts, by their inputs.
+    pub(crate) pages: FxHashMap<Arc<str>, Arc<str>>,
     changes: Vec<Change>,
     clock_changes: Vec<ClockChange>,
     bounds: Bounds,
@@ -481,6 +486,7 @@ impl Samplers {
     pub(crate) fn rows(&self) -> Vec<Sampler> {
         let mut rows = self.all.clone();
         for row in &mut rows {
+            row.part_page = self.pages.get(&row.input).cloned();
             if let Some(Named { clock, .. }) = self.names.get(&row.sampler) {
                 (row.wrong_clock, row.clock_distance_ns) = (clock.is_wrong, clock.distance_ns);
             }
@@ -489,6 +495,12 @@ impl Samplers {
             (&a.sampler, &a.role, &a.ca, a.ca_port).cmp(&(&b.sampler, &b.role, &b.ca, b.ca_port))
         });
         rows
+    }
+
+    /// Returns the page of the hub of the part to which a sampler belongs.
+    pub(crate) fn part_page(&self, name: &str) -> Option<Arc<str>> {
+        let mut inputs = self.ids_of(name).map(|id| &self.all[id].input);
+        inputs.find_map(|input| self.pages.get(input).cloned())
     }
 
     /// Returns the number of samplers, and the number of those that are not silent.
@@ -567,6 +579,7 @@ impl Sampler {
             wrong_clock: false,
             clock_distance_ns: None,
             input: Arc::clone(arrival.input),
+            part_page: None,
             version: String::new(),
             interval_ns,
             last_slot: 0,

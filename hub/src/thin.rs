@@ -50,6 +50,7 @@ pub(crate) fn thin(record: &mut Record<'_>, every: u64) -> bool {
 mod tests {
     use crate::ingest::{self, Clock};
     use crate::input::{Message, What};
+    use crate::query::evaluated::evaluate;
     use crate::state::tests::{START, new};
     use crate::store::Limits;
     use crate::store::chunk::Wanted;
@@ -123,5 +124,14 @@ mod tests {
         );
         let input = &state.inputs[0];
         assert_eq!((input.lines, input.malformed), (2 * (40 + 25), 0));
+        drop(state);
+        let range = (first * SECOND, (first + 40) * SECOND);
+        let found = evaluate(&hub, range).expect("evaluated");
+        let bins = found.ports().values().map(|port| &port.bins);
+        assert_eq!(
+            bins.map(|bins| (bins.width_ns() / SECOND, bins.iter().count()))
+                .collect::<Vec<_>>(),
+            [(10, 4), (10, 2)]
+        );
     }
 }

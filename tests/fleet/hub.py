@@ -180,7 +180,7 @@ def play(args, folder):
         print(f"{1e6 * used.total() / health['counts']['added']:.2f} us a port record; counts {health['counts']}, malformed {health['inputs'][0]['malformed']}")
         # A lookup for alerts of the last records, and nothing else.
         time.sleep(20)
-        for path in ["links/health?top=500", "alerts", "links?top=20", "topology", "health"]:
+        for path in ["links/health?top=500", "alerts", "links?top=20", "trees", "topology", "health"]:
             before = hub.threads()
             sizes = {len(hub.get(path)) for _ in range(args.answers)}
             cost = 1000 * (hub.threads() - before).total() / args.answers

@@ -113,6 +113,9 @@ fn remember(readings: &mut Vec<Reading>, record: &Port<'_>) {
     // The counters of a port mostly have the same order in each record. Nothing is allocated for a
     // known counter, because this runs for each record near an edge.
     let mut next = 0;
+    if readings.is_empty() {
+        readings.reserve(record.counters.len());
+    }
     for (name, value) in &record.counters {
         let is_of = |reading: &Reading| *reading.name == **name;
         let known = match readings.get(next).is_some_and(is_of) {

@@ -20,7 +20,7 @@ pub fn fold_port<'a, F: Fold>(
     to: Option<u64>,
     fold: &mut F,
 ) {
-    let selection = Selection::new(fold, from, to, limits::REACH_NS);
+    let selection = Selection::of_records(fold, from, to, limits::REACH_NS);
     let (mut edges, mut dropped, mut span) = (Edges::default(), Dropped::default(), None);
     fold_sorted(
         records,

@@ -35,13 +35,27 @@ impl Selection {
         reach_ns: u64,
     ) -> Self {
         Self {
+            fields: fold.fields(),
+            ..Self::of_records(fold, from, to, reach_ns)
+        }
+    }
+
+    /// Creates the selection for records that are already read, with all of their fields. It is
+    /// made for each port.
+    pub(super) fn of_records<F: Fold>(
+        fold: &F,
+        from: Option<u64>,
+        to: Option<u64>,
+        reach_ns: u64,
+    ) -> Self {
+        Self {
             from: from.unwrap_or(0),
             to: to.unwrap_or(u64::MAX),
             is_range: from.is_some() || to.is_some(),
             reach_ns,
             uses_counters: fold.uses_counters(),
             uses_every_query: fold.uses_every_query(),
-            fields: fold.fields(),
+            fields: None,
             hosts: fold.hosts().cloned(),
             takes_runs: fold.takes_runs(),
             uses: Type::ALL.map(|kind| fold.uses(kind)),

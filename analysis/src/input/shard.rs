@@ -504,13 +504,13 @@ pub(super) fn fold_sorted<'a, F: Fold>(
     let texts = |a: &Record<'_>, b: &Record<'_>| identity(a).cmp(&identity(b));
     records.sort_by(|a, b| head(a).1.cmp(&head(b).1).then_with(|| texts(a, b)));
     records.dedup_by(|later, earlier| head(later).1 == head(earlier).1 && is_copy(earlier, later));
-    for mut record in records {
+    for record in &mut records {
         if let Record::Port(_) = record {
-            merge.add(&mut record, Port::clone, dropped, &mut |record| {
+            merge.add(record, Port::clone, dropped, &mut |record| {
                 put_record(fold, record);
             });
         } else {
-            fold.add(&record);
+            fold.add(record);
         }
     }
     merge.finish(dropped, &mut |record| {

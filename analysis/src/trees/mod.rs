@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use ibnet_record::types::NodeKind;
 use serde::Serialize;
 
-use self::search::{Explained, PortLoad, Root, Snapshot, Waiting, WithPeer};
+use self::search::{Explained, Places, PortLoad, Snapshot, Waiting};
 use crate::devices::Devices;
 use crate::hosts::Hosts;
 use crate::ports::{PortKey, PortName, PortSummary, with_equal_bins};
@@ -73,7 +73,7 @@ pub struct Trees {
     /// another one. `None` for one tree for each root.
     gap: Option<u64>,
     /// The trees that can go on, while intervals are searched.
-    open: BTreeMap<Root, Tree>,
+    open: BTreeMap<(PortKey, RootCause), Tree>,
     /// End of the last interval that was searched, in nanoseconds since 1970.
     until_ns: u64,
 }
@@ -291,29 +291,32 @@ impl Trees {
             self.seconds += snapshot.seconds();
         }
         for ((root, cause), waiting) in &snapshot.roots {
+            let key = snapshot.key(*root);
             let tree = self
                 .open
-                .entry((*root, *cause))
-                .or_insert_with(|| Tree::new(*root, *cause));
+                .entry((key, *cause))
+                .or_insert_with(|| Tree::new(key, *cause));
             tree.extend(snapshot.number, self.interval_ns);
-            tree.add(&snapshot.load(*root), snapshot.confidence((*root, *cause)));
+            tree.add(snapshot.load(*root), snapshot.confidence((*root, *cause)));
             tree.ports_beyond = tree.ports_beyond.max(snapshot.ports_beyond(*root));
             waiting
                 .iter()
-                .for_each(|waiting| tree.add_branch(waiting, &snapshot.load(waiting.port)));
+                .for_each(|waiting| tree.add_branch(waiting, snapshot));
         }
-        for key in snapshot.open() {
-            *self.circles.entry(key).or_default() += snapshot.load(key).seconds;
+        for place in snapshot.open() {
+            let seconds = self.circles.entry(snapshot.key(place)).or_default();
+            *seconds += snapshot.load(place).seconds;
         }
-        for (key, roots) in &snapshot.explained {
-            let load = snapshot.load(*key);
+        for (place, roots) in &snapshot.explained {
+            let load = snapshot.load(*place);
             let part = load.blocked * load.seconds / roots.len() as f64;
-            for root in roots {
-                if let Some(tree) = self.open.get_mut(root) {
+            for (root, cause) in roots {
+                let root = (snapshot.key(*root), *cause);
+                if let Some(tree) = self.open.get_mut(&root) {
                     tree.held_up_seconds += part;
                     each(Wait {
-                        root: *root,
-                        port: *key,
+                        root,
+                        port: snapshot.key(*place),
                         span_ns: (from, self.until_ns),
                         seconds: part,
                     });
@@ -370,29 +373,25 @@ fn for_each_snapshot(
         .values()
         .flat_map(|port| port.bins.iter().map(|(number, _)| number))
         .collect();
-    let ports: Vec<WithPeer<'_>> = ports
-        .iter()
-        .map(|(key, port)| (*key, port, port.peer.and_then(|peer| ports.get(&peer))))
-        .collect();
+    let places = Places::new(ports);
     let mut snapshots = numbers
         .into_iter()
-        .map(|number| Snapshot::of((number, interval_ns), &ports, devices, limits))
+        .map(|number| Snapshot::of((number, interval_ns), &places, devices, limits))
         .peekable();
     let mut before: Option<(u64, Explained)> = None;
     while let Some(mut snapshot) = snapshots.next() {
         let number = snapshot.number;
-        let own = snapshot.explained.clone();
         let before_it = before
             .as_ref()
             .filter(|(before, _)| before + 1 == number)
-            .map(|(_, explained)| explained);
+            .map(|(_, silent)| silent);
         let after_it = snapshots
             .peek()
             .filter(|after| after.number == number + 1)
-            .map(|after| &after.explained);
+            .map(|after| &after.silent);
         snapshot.complete([before_it, after_it]);
         each(&snapshot);
-        before = Some((number, own));
+        before = Some((number, snapshot.silent));
     }
 }
 
@@ -440,11 +439,12 @@ impl Tree {
         self.blocked_seconds += root.blocked * root.seconds;
     }
 
-    fn add_branch(&mut self, waiting: &Waiting, load: &PortLoad) {
-        let Waiting { port, next, depth } = *waiting;
-        let branch = self.branches.entry(port).or_insert(Branch {
-            next,
-            depth,
+    fn add_branch(&mut self, waiting: &Waiting, snapshot: &Snapshot<'_>) {
+        let load = snapshot.load(waiting.port);
+        let key = snapshot.key(waiting.port);
+        let branch = self.branches.entry(key).or_insert_with(|| Branch {
+            next: snapshot.key(waiting.next),
+            depth: waiting.depth,
             seconds: 0.0,
             blocked_seconds: 0.0,
             used_seconds: 0.0,

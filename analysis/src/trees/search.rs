@@ -1,10 +1,9 @@
 //! The search for roots in one interval.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::ops::{Index, Range};
+use std::ops::Range;
 
 use ibnet_record::types::{Guid, NodeKind};
-use rustc_hash::FxHashMap;
 
 use super::{Confidence, Limits, RootCause};
 use crate::devices::Devices;
@@ -12,7 +11,10 @@ use crate::ports::bins::TimeBin;
 use crate::ports::{PortKey, PortSummary};
 use crate::record::Interval;
 
-pub(super) type Root = (PortKey, RootCause);
+/// A port by its place in [`Places`].
+pub(super) type Place = usize;
+
+pub(super) type Root = (Place, RootCause);
 
 // The rules for roots. `docs/congestion.md` says how they were found, and how often they are right.
 
@@ -38,87 +40,99 @@ const SHORT_USED: f64 = 0.5;
 /// More links than a path in a fat tree has.
 pub(super) const LONGEST_PATH: usize = 8;
 
+/// The ports of a search and their peers, in the order of their keys. The search looks for a port
+/// or the ports of a device all the time, which numbers make much cheaper than keys.
+#[derive(Debug)]
+pub(super) struct Places<'p> {
+    keys: Vec<PortKey>,
+    /// The ports with records that have a peer.
+    ports: Vec<Option<WithPeer<'p>>>,
+    /// The device of each port, by its place in `devices`.
+    device_of: Vec<usize>,
+    /// The devices in the order of their GUIDs, with the places of their ports.
+    devices: Vec<(Guid, Range<Place>)>,
+}
+
+/// A port, the place of its peer, and its peer if there are records of it.
+#[derive(Clone, Copy, Debug)]
+struct WithPeer<'p> {
+    port: &'p PortSummary,
+    peer: Place,
+    other: Option<&'p PortSummary>,
+}
+
+impl<'p> Places<'p> {
+    pub(super) fn new(ports: &'p BTreeMap<PortKey, PortSummary>) -> Self {
+        let peers = ports.values().filter_map(|port| port.peer);
+        let mut keys: Vec<PortKey> = ports.keys().copied().chain(peers).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        let with_peer = |key: &PortKey| {
+            let port = ports.get(key)?;
+            let peer = port.peer?;
+            Some(WithPeer {
+                port,
+                peer: keys.binary_search(&peer).ok()?,
+                other: ports.get(&peer),
+            })
+        };
+        let (mut devices, mut device_of) = (Vec::<(Guid, Range<Place>)>::new(), Vec::new());
+        for (place, (guid, _)) in keys.iter().enumerate() {
+            match devices.last_mut().filter(|(last, _)| last == guid) {
+                Some((_, places)) => places.end = place + 1,
+                None => devices.push((*guid, place..place + 1)),
+            }
+            device_of.push(devices.len() - 1);
+        }
+        Self {
+            ports: keys.iter().map(with_peer).collect(),
+            keys,
+            device_of,
+            devices,
+        }
+    }
+}
+
 /// The loads of all ports in one interval, and the roots in it.
 #[derive(Debug)]
 pub(super) struct Snapshot<'a> {
     /// Number of the interval.
     pub(super) number: u64,
     limits: Limits<'a>,
-    loads: Loads,
-    /// The ports that can pass congestion on, by the device at the other end of their links. The
-    /// waiting ports are some of them.
-    held: BTreeMap<Guid, BTreeSet<PortKey>>,
+    places: &'a Places<'a>,
+    /// The loads by place.
+    loads: Vec<Option<PortLoad>>,
+    /// The ports that can pass congestion on, in their order, by the device at the other end of
+    /// their links. The waiting ports are some of them.
+    held: Vec<Vec<Place>>,
     /// Roots with the ports that wait for them.
     pub(super) roots: BTreeMap<Root, Vec<Waiting>>,
     /// The possible roots of each waiting port.
     pub(super) explained: Explained,
+    /// Those of them in this interval alone that do not answer.
+    pub(super) silent: Explained,
+    /// For each port, the last growth that reached it, and the last one that kept it.
+    marks: Vec<[u32; 2]>,
+    growths: u32,
 }
 
 /// The possible roots of each port. A root that itself waits is its own root.
-pub(super) type Explained = BTreeMap<PortKey, Vec<Root>>;
+pub(super) type Explained = BTreeMap<Place, Vec<Root>>;
 
 /// A port that waits for a root.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Waiting {
-    pub(super) port: PortKey,
+    pub(super) port: Place,
     /// The next port on the path to the root.
-    pub(super) next: PortKey,
+    pub(super) next: Place,
     /// Number of links to the root.
     pub(super) depth: usize,
 }
 
-/// The loads of all ports in the order of their keys. The search looks for those of a port or a
-/// device all the time, which a hash and a few ports make cheaper than a tree of all of them.
-#[derive(Debug)]
-struct Loads {
-    all: Vec<(PortKey, PortLoad)>,
-    devices: FxHashMap<Guid, Range<usize>>,
-}
-
-impl Loads {
-    fn new(mut all: Vec<(PortKey, PortLoad)>) -> Self {
-        // The first load of a port counts.
-        all.sort_by_key(|(key, _)| *key);
-        all.dedup_by_key(|(key, _)| *key);
-        let mut devices: FxHashMap<Guid, Range<usize>> = FxHashMap::default();
-        for (place, ((guid, _), _)) in all.iter().enumerate() {
-            devices.entry(*guid).or_insert(place..place).end = place + 1;
-        }
-        Self { all, devices }
-    }
-
-    fn of_device(&self, guid: Guid) -> &[(PortKey, PortLoad)] {
-        let places = self.devices.get(&guid).cloned().unwrap_or_default();
-        &self.all[places]
-    }
-
-    fn get(&self, key: PortKey) -> Option<&PortLoad> {
-        let of_device = self.of_device(key.0);
-        let place = of_device.binary_search_by_key(&key, |(key, _)| *key).ok()?;
-        Some(&of_device[place].1)
-    }
-
-    fn iter(&self) -> impl Iterator<Item = (PortKey, &PortLoad)> {
-        self.all.iter().map(|(key, load)| (*key, load))
-    }
-}
-
-impl Index<PortKey> for Loads {
-    type Output = PortLoad;
-
-    /// Returns the load of a port. It must have one.
-    fn index(&self, key: PortKey) -> &PortLoad {
-        self.get(key).expect("a port of the snapshot")
-    }
-}
-
-/// A port with its key, and its peer if there are records of it.
-pub(super) type WithPeer<'a> = (PortKey, &'a PortSummary, Option<&'a PortSummary>);
-
 /// Load of a port in one interval.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PortLoad {
-    peer: PortKey,
+    peer: Place,
     leads_to_host: bool,
     /// Whether the port has records in this interval.
     is_recorded: bool,
@@ -139,91 +153,93 @@ impl<'a> Snapshot<'a> {
     /// The interval is given by its number and its length in nanoseconds.
     pub(super) fn of(
         (number, interval_ns): (u64, u64),
-        ports: &[WithPeer<'_>],
+        places: &'a Places<'a>,
         devices: &Devices,
         limits: Limits<'a>,
     ) -> Self {
-        let recorded = ports
-            .iter()
-            .filter_map(|(key, port, peer)| Some((*key, PortLoad::of(port, *peer, number)?)));
-        let mut loads = Loads::new(recorded.collect());
-        let without_records = loads
-            .iter()
-            .filter(|(_, load)| loads.get(load.peer).is_none());
-        let without_records: Vec<_> = without_records
-            .filter_map(|(key, load)| Some((load.peer, load.of_peer(key)?)))
+        let recorded = places.ports.iter();
+        let mut loads: Vec<Option<PortLoad>> = recorded
+            .map(|port| PortLoad::of(port.as_ref()?, number))
             .collect();
-        if !without_records.is_empty() {
-            // Of two ports with the same peer, the last one counts.
-            let mut all = loads.all;
-            all.extend(without_records.into_iter().rev());
-            loads = Loads::new(all);
+        let is_open = |load: &PortLoad| loads[load.peer].is_none();
+        let of_peer = |(place, load): (Place, &PortLoad)| Some((load.peer, load.of_peer(place)?));
+        let without_records = with_loads(&loads).filter(|(_, load)| is_open(load));
+        let without_records: Vec<_> = without_records.filter_map(of_peer).collect();
+        // Of two ports with the same peer, the last one counts.
+        for (place, load) in without_records {
+            loads[place] = Some(load);
         }
-        let mut held: BTreeMap<Guid, BTreeSet<PortKey>> = BTreeMap::new();
+        let mut held = vec![Vec::new(); places.devices.len()];
         let passes = PASSES.min(limits.waits);
-        for (key, load) in loads.iter().filter(|(_, load)| load.blocked > passes) {
-            held.entry(load.peer.0).or_default().insert(key);
+        for (place, load) in with_loads(&loads).filter(|(_, load)| load.blocked > passes) {
+            held[places.device_of[load.peer]].push(place);
         }
         let mut found = Self {
             number,
             limits,
+            places,
+            marks: vec![[0; 2]; loads.len()],
+            growths: 0,
             loads,
             held,
             roots: BTreeMap::new(),
             explained: BTreeMap::new(),
+            silent: BTreeMap::new(),
         };
         let time = Interval::new(
             number.saturating_mul(interval_ns),
             number.saturating_add(1).saturating_mul(interval_ns),
         );
         // A device with rates in this interval did answer.
-        let is_away = |guid: Guid| {
+        let is_away = |device: &usize| {
             let away = devices
-                .away(guid)
+                .away(places.devices[*device].0)
                 .zip(time)
                 .and_then(|((from, to), time)| time.within(from, to));
-            away.is_some() && found.of_device(guid).all(|(_, load)| !load.is_recorded)
+            away.is_some() && found.of_device(*device).all(|(_, load)| !load.is_recorded)
         };
-        let away: BTreeSet<Guid> = found
-            .held
-            .keys()
-            .copied()
-            .filter(|guid| is_away(*guid))
-            .collect();
-        let slow = found.loads.iter().filter(|(_, load)| {
-            found.waits(load) && load.leads_to_host && !away.contains(&load.peer.0)
-        });
-        let slow = slow.map(|(key, _)| (key, RootCause::SlowHost));
-        let full = found.held.keys().flat_map(|guid| found.full_ports(*guid));
-        let roots: Vec<Root> = slow.chain(full.map(|key| (key, RootCause::Full))).collect();
+        let of_held = || (0..found.held.len()).filter(|device| !found.held[*device].is_empty());
+        let away: BTreeSet<usize> = of_held().filter(is_away).collect();
+        let is_away = |load: &PortLoad| away.contains(&places.device_of[load.peer]);
+        let slow = with_loads(&found.loads)
+            .filter(|(_, load)| found.waits(load) && load.leads_to_host && !is_away(load));
+        let slow = slow.map(|(place, _)| (place, RootCause::SlowHost));
+        let full = of_held().flat_map(|device| found.full_ports(device));
+        let full = full.map(|place| (place, RootCause::Full));
+        let roots: Vec<Root> = slow.chain(full).collect();
         roots.into_iter().for_each(|root| found.grow(root));
         found.add_short();
-        let silent: Vec<PortKey> = found
-            .open()
-            .filter(|key| away.contains(&found.loads[*key].peer.0))
-            .collect();
+        let open = found.open();
+        let silent: Vec<Place> = open.filter(|place| is_away(found.load(*place))).collect();
         silent
             .into_iter()
-            .for_each(|key| found.grow((key, RootCause::Unreachable)));
+            .for_each(|place| found.grow((place, RootCause::Unreachable)));
+        if !away.is_empty() {
+            found.silent = found.explained.clone();
+            found.silent.retain(|_, roots| {
+                roots.retain(|(_, cause)| *cause == RootCause::Unreachable);
+                !roots.is_empty()
+            });
+        }
         found
     }
 
     /// Returns the ports of a device for which others wait, without those that wait for a host.
-    fn full_ports(&self, guid: Guid) -> impl Iterator<Item = PortKey> {
-        let of_device = self.of_device(guid);
-        of_device.filter_map(|(key, load)| {
+    fn full_ports(&self, device: usize) -> impl Iterator<Item = Place> {
+        let of_device = self.of_device(device);
+        of_device.filter_map(|(place, load)| {
             let is_slow = self.waits(load) && load.leads_to_host;
-            (!is_slow && self.full(key, load).is_some()).then_some(*key)
+            (!is_slow && self.full(place, load).is_some()).then_some(place)
         })
     }
 
     /// Returns how surely others wait for a port because more packets come than it can send.
-    fn full(&self, key: &PortKey, load: &PortLoad) -> Option<Confidence> {
-        let mut held = self.held.get(&key.0).into_iter().flatten();
-        if !self.is_full(load) || !held.any(|held| self.can_wait_for(*held, *key)) {
+    fn full(&self, place: Place, load: &PortLoad) -> Option<Confidence> {
+        let mut held = self.held[self.places.device_of[place]].iter();
+        if !self.is_full(load) || !held.any(|held| self.can_wait_for(*held, place)) {
             return None;
         }
-        let further = self.onward(*key).map(|(_, load)| load.used);
+        let further = self.onward(place).map(|(_, load)| load.used);
         let further = further.fold(0.0, f64::max);
         let is_last = further <= load.used + MORE;
         if is_last && load.blocked <= HARDLY_BLOCKED {
@@ -235,35 +251,38 @@ impl<'a> Snapshot<'a> {
     /// Adds the roots of congestion that is shorter than the interval, where no port is full on
     /// average: follows each waiting port without a root over the busiest ports.
     fn add_short(&mut self) {
-        let mut ends: BTreeMap<PortKey, f64> = BTreeMap::new();
+        let mut ends: BTreeMap<Place, f64> = BTreeMap::new();
         let mut passed = Vec::new();
-        for key in self.open() {
-            let path = self.busiest_path(key);
+        for place in self.open() {
+            let path = self.busiest_path(place);
             // An end that waits itself is not the root.
-            if let Some(end) = path.last().filter(|end| !self.waits(&self.loads[**end])) {
-                *ends.entry(*end).or_default() += self.loads[key].blocked;
+            if let Some(end) = path.last().filter(|end| !self.waits(self.load(**end))) {
+                *ends.entry(*end).or_default() += self.load(place).blocked;
                 passed.extend(path);
             }
         }
-        for key in passed {
-            let held = self.held.entry(self.loads[key].peer.0).or_default();
-            held.insert(key);
+        for place in passed {
+            let device = self.places.device_of[self.load(place).peer];
+            let held = &mut self.held[device];
+            if let Err(at) = held.binary_search(&place) {
+                held.insert(at, place);
+            }
         }
-        ends.retain(|key, blocked| *blocked >= SHORT_BLOCKED || self.loads[*key].used > SHORT_USED);
+        ends.retain(|end, blocked| *blocked >= SHORT_BLOCKED || self.load(*end).used > SHORT_USED);
         ends.into_keys()
-            .for_each(|key| self.grow((key, RootCause::Full)));
+            .for_each(|end| self.grow((end, RootCause::Full)));
     }
 
     /// Returns the busiest port of the switch at the other end of a waiting port's link, the
     /// busiest one after that, and so on, for as long as they use their links alike.
-    fn busiest_path(&self, waiting: PortKey) -> Vec<PortKey> {
-        let mut path: Vec<PortKey> = Vec::new();
-        let waiting = (waiting, &self.loads[waiting]);
+    fn busiest_path(&self, waiting: Place) -> Vec<Place> {
+        let mut path: Vec<Place> = Vec::new();
+        let waiting = (waiting, self.load(waiting));
         let (mut last, mut at) = waiting;
         while path.len() < LONGEST_PATH {
             let onward = self.onward(last);
             let busiest = onward.max_by(|(_, a), (_, b)| a.active().total_cmp(&b.active()));
-            let Some((key, next)) = busiest else { break };
+            let Some((place, next)) = busiest else { break };
             let goes_on = if path.is_empty() {
                 next.covers(waiting.1)
             } else {
@@ -273,17 +292,17 @@ impl<'a> Snapshot<'a> {
             if !goes_on {
                 break;
             }
-            path.push(*key);
-            (last, at) = (*key, next);
+            path.push(place);
+            (last, at) = (place, next);
         }
         path
     }
 
     /// Returns how surely a port is a root; `None` for a cause that the model of
     /// `docs/congestion.md` does not have.
-    pub(super) fn confidence(&self, (key, cause): Root) -> Option<Confidence> {
+    pub(super) fn confidence(&self, (place, cause): Root) -> Option<Confidence> {
         match cause {
-            RootCause::Full => self.full(&key, &self.loads[key]).or(Some(Confidence::Low)),
+            RootCause::Full => self.full(place, self.load(place)).or(Some(Confidence::Low)),
             RootCause::SlowHost => Some(Confidence::High),
             RootCause::Unreachable | RootCause::Unclear => None,
         }
@@ -293,44 +312,46 @@ impl<'a> Snapshot<'a> {
     /// unknown cause.
     pub(super) fn complete(&mut self, neighbours: [Option<&Explained>; 2]) {
         let mut silent: BTreeSet<Root> = BTreeSet::new();
-        for key in self.open() {
-            let roots = neighbours.iter().flatten();
-            let roots = roots.filter_map(|explained| explained.get(&key)).flatten();
-            silent.extend(roots.filter(|(root, cause)| {
-                *cause == RootCause::Unreachable
-                    && self.loads.get(*root).is_some_and(|root| self.waits(root))
-            }));
+        if neighbours.iter().flatten().any(|of| !of.is_empty()) {
+            for place in self.open() {
+                let roots = neighbours.iter().flatten();
+                let roots = roots.filter_map(|silent| silent.get(&place)).flatten();
+                silent.extend(roots.filter(|(root, _)| {
+                    let load = self.loads[*root].as_ref();
+                    load.is_some_and(|root| self.waits(root))
+                }));
+            }
         }
         silent.into_iter().for_each(|root| self.grow(root));
         // A waiting port that still has no root becomes a root of unknown cause, unless another
         // port of its peer's device waits or is full.
-        let is_busy = |peer: PortKey| {
-            self.of_device(peer.0)
-                .any(|(key, load)| *key != peer && (self.waits(load) || self.is_full(load)))
+        let is_busy = |peer: Place| {
+            self.of_device(self.places.device_of[peer])
+                .any(|(place, load)| place != peer && (self.waits(load) || self.is_full(load)))
         };
-        let ends: Vec<PortKey> = self
+        let ends: Vec<Place> = self
             .open()
-            .filter(|key| !is_busy(self.loads[*key].peer))
+            .filter(|place| !is_busy(self.load(*place).peer))
             .collect();
         ends.into_iter()
-            .for_each(|key| self.grow((key, RootCause::Unclear)));
+            .for_each(|place| self.grow((place, RootCause::Unclear)));
     }
 
     /// Returns the waiting ports without a root.
-    pub(super) fn open(&self) -> impl Iterator<Item = PortKey> {
+    pub(super) fn open(&self) -> impl Iterator<Item = Place> {
         self.waiting()
-            .filter(|key| !self.explained.contains_key(key))
+            .filter(|place| !self.explained.contains_key(place))
     }
 
     /// Returns the waiting ports.
-    pub(super) fn waiting(&self) -> impl Iterator<Item = PortKey> {
-        let held = self.held.values().flatten().copied();
-        held.filter(|key| self.waits(&self.loads[*key]))
+    pub(super) fn waiting(&self) -> impl Iterator<Item = Place> {
+        let held = self.held.iter().flatten().copied();
+        held.filter(|place| self.waits(self.load(*place)))
     }
 
     /// Returns the loads of all ports.
     pub(super) fn loads(&self) -> impl Iterator<Item = (PortKey, PortLoad)> {
-        self.loads.iter().map(|(key, load)| (key, *load))
+        with_loads(&self.loads).map(|(place, load)| (self.key(place), *load))
     }
 
     /// Returns whether any port waits.
@@ -338,21 +359,25 @@ impl<'a> Snapshot<'a> {
         self.waiting().next().is_some()
     }
 
-    /// Returns the load of a port that is a root or waits.
-    pub(super) fn load(&self, key: PortKey) -> PortLoad {
-        self.loads[key]
+    /// Returns the key of a port.
+    pub(super) fn key(&self, place: Place) -> PortKey {
+        self.places.keys[place]
+    }
+
+    /// Returns the load of a port that has one.
+    pub(super) fn load(&self, place: Place) -> &PortLoad {
+        self.loads[place].as_ref().expect("a port of the snapshot")
     }
 
     /// Returns the number of ports with records through which the packets of a port can go on.
-    pub(super) fn ports_beyond(&self, key: PortKey) -> usize {
-        let onward = self.onward(key);
+    pub(super) fn ports_beyond(&self, place: Place) -> usize {
+        let onward = self.onward(place);
         onward.filter(|(_, load)| load.is_recorded).count()
     }
 
     /// Returns the time that the records cover in this interval, in seconds.
     pub(super) fn seconds(&self) -> f64 {
-        self.loads
-            .iter()
+        with_loads(&self.loads)
             .map(|(_, load)| load.seconds)
             .fold(0.0, f64::max)
     }
@@ -365,24 +390,24 @@ impl<'a> Snapshot<'a> {
         load.used > self.limits.full
     }
 
-    fn of_device(&self, guid: Guid) -> impl Iterator<Item = (&PortKey, &PortLoad)> {
-        let of_device = self.loads.of_device(guid);
-        of_device.iter().map(|(key, load)| (key, load))
+    fn of_device(&self, device: usize) -> impl Iterator<Item = (Place, &PortLoad)> {
+        let places = self.places.devices[device].1.clone();
+        places.filter_map(|place| Some((place, self.loads[place].as_ref()?)))
     }
 
     /// Returns the ports through which the packets of a port can leave the switch at its end.
-    fn onward(&self, port: PortKey) -> impl Iterator<Item = (&PortKey, &PortLoad)> {
-        let of_device = self.of_device(self.loads[port].peer.0);
-        of_device.filter(move |(key, _)| self.can_wait_for(port, **key))
+    fn onward(&self, port: Place) -> impl Iterator<Item = (Place, &PortLoad)> {
+        let of_device = self.of_device(self.places.device_of[self.load(port).peer]);
+        of_device.filter(move |(place, _)| self.can_wait_for(port, *place))
     }
 
     /// Returns whether packets of a port can leave the device at its end through another one. A
     /// host forwards no packets, and none leaves a switch through the port at which it arrived.
-    fn can_wait_for(&self, port: PortKey, next: PortKey) -> bool {
-        let load = &self.loads[port];
+    fn can_wait_for(&self, port: Place, next: Place) -> bool {
+        let load = self.load(port);
         let routes = self.limits.routes;
-        let is_on_path = || routes.is_none_or(|routes| routes.follows(port, next.1));
-        !load.leads_to_host && load.peer != next && is_on_path()
+        let follows = || routes.is_none_or(|of| of.follows(self.key(port), self.key(next).1));
+        !load.leads_to_host && load.peer != next && follows()
     }
 
     /// Finds the ports that wait for a root. A port for which none waits is no root, unless it
@@ -390,41 +415,51 @@ impl<'a> Snapshot<'a> {
     fn grow(&mut self, root: Root) {
         let mut found: Vec<Waiting> = Vec::new();
         let mut queue = VecDeque::from([(root.0, 0)]);
-        let mut reached = BTreeSet::from([root.0]);
+        self.growths += 1;
+        let growth = self.growths;
+        self.marks[root.0][0] = growth;
         while let Some((next, depth)) = queue.pop_front() {
-            for key in self.held.get(&next.0).into_iter().flatten() {
-                let held = &self.loads[*key];
-                if self.can_wait_for(*key, next)
-                    && self.loads[next].covers(held)
-                    && reached.insert(*key)
+            for place in &self.held[self.places.device_of[next]] {
+                if self.marks[*place][0] != growth
+                    && self.can_wait_for(*place, next)
+                    && self.load(next).covers(self.load(*place))
                 {
+                    self.marks[*place][0] = growth;
                     found.push(Waiting {
-                        port: *key,
+                        port: *place,
                         next,
                         depth: depth + 1,
                     });
-                    queue.push_back((*key, depth + 1));
+                    queue.push_back((*place, depth + 1));
                 }
             }
         }
         // Those that hardly wait are kept where they are on the path of one that waits. A port
         // stands behind the one for which it waits.
-        let mut kept: BTreeSet<PortKey> = BTreeSet::new();
+        let mut is_empty = true;
         for waiting in found.iter().rev() {
-            if kept.contains(&waiting.port) || self.waits(&self.loads[waiting.port]) {
-                kept.extend([waiting.port, waiting.next]);
+            if self.marks[waiting.port][1] == growth || self.waits(self.load(waiting.port)) {
+                self.marks[waiting.port][1] = growth;
+                self.marks[waiting.next][1] = growth;
+                is_empty = false;
             }
         }
-        if kept.is_empty() && !self.waits(&self.loads[root.0]) {
+        if is_empty && !self.waits(self.load(root.0)) {
             return;
         }
-        found.retain(|waiting| kept.contains(&waiting.port));
+        found.retain(|waiting| self.marks[waiting.port][1] == growth);
         let ports = found.iter().map(|waiting| waiting.port);
         for port in ports.chain([root.0]) {
             self.explained.entry(port).or_default().push(root);
         }
         self.roots.insert(root, found);
     }
+}
+
+/// Returns the loads that ports have, with their places.
+fn with_loads(loads: &[Option<PortLoad>]) -> impl Iterator<Item = (Place, &PortLoad)> {
+    let loads = loads.iter().enumerate();
+    loads.filter_map(|(place, load)| Some((place, load.as_ref()?)))
 }
 
 impl PortLoad {
@@ -438,8 +473,9 @@ impl PortLoad {
         self.active() >= COVERS * other.blocked
     }
 
-    fn of(port: &PortSummary, other: Option<&PortSummary>, interval: u64) -> Option<Self> {
-        let (peer, bin) = (port.peer?, port.bins.get(interval)?);
+    fn of(with_peer: &WithPeer<'_>, interval: u64) -> Option<Self> {
+        let WithPeer { port, peer, other } = *with_peer;
+        let bin = port.bins.get(interval)?;
         let received = |bin: &TimeBin| bin.rcv_utilization.mean();
         let used = bin
             .xmit_utilization
@@ -459,7 +495,7 @@ impl PortLoad {
 
     /// Returns the load of the peer, which has no records. Its blocked time is unknown, but 0 is
     /// nearly right for a port that is full.
-    fn of_peer(&self, own: PortKey) -> Option<Self> {
+    fn of_peer(&self, own: Place) -> Option<Self> {
         let used = self.received?;
         Some(Self {
             peer: own,

@@ -245,8 +245,9 @@ impl Second {
         // A tree of unknown cause names no root.
         let roots = snapshot.roots.iter();
         for ((root, _), waiting) in roots.filter(|((_, cause), _)| *cause != RootCause::Unclear) {
-            let waited = self.roots.entry(*root).or_default();
-            for port in waiting.iter().map(|waiting| waiting.port).chain([*root]) {
+            let waited = self.roots.entry(snapshot.key(*root)).or_default();
+            for place in waiting.iter().map(|waiting| waiting.port).chain([*root]) {
+                let port = snapshot.key(place);
                 *waited.entry(port).or_default() += part * loads[&port].blocked;
             }
         }

@@ -109,7 +109,12 @@ fn keep(messages: &Receiver<Message>, spool: &Spool, path: &Path) {
                 }
             }
             // The reader for the web page reports the condition of the input.
-            What::TooLong | What::Connected | What::Lost(_) | What::Failed(_) | What::Ended => {}
+            What::TooLong
+            | What::Connected
+            | What::Lost(_)
+            | What::Failed(_)
+            | What::Refused(_)
+            | What::Ended => {}
         }
     }
 }

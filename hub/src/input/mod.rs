@@ -87,6 +87,8 @@ pub(crate) enum What {
     Lost(String),
     /// An attempt to open the input failed. Another attempt follows.
     Failed(String),
+    /// The server refused something for this reason. The input stays open.
+    Refused(String),
     /// The input has ended.
     Ended,
     /// All files were read to these positions, and all lines before them were sent.

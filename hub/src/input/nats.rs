@@ -84,11 +84,11 @@ pub(crate) async fn connect(
             let what = match event {
                 Event::Connected if !reported.swap(true, Ordering::Relaxed) => What::Connected,
                 Event::Disconnected => What::Lost("the server closed the connection".to_owned()),
-                Event::ServerError(error) => What::Failed(error.to_string()),
+                Event::ServerError(error) => What::Refused(error.to_string()),
                 Event::ClientError(error) => What::Failed(error.to_string()),
                 _ => return std::future::ready(()),
             };
-            if !matches!(what, What::Connected) {
+            if !matches!(what, What::Connected | What::Refused(_)) {
                 reported.store(false, Ordering::Relaxed);
             }
             // If the hub stops, nothing needs the report.

@@ -28,6 +28,8 @@ use crate::store::chunk::Wanted;
 /// Number of time intervals in which congestion trees are searched, as in `ibnet-view`.
 const INTERVALS: usize = 64;
 
+const SECOND_NS: u64 = 1_000_000_000;
+
 /// Number of passes that are kept. One of 20,000 ports takes 200 MB.
 const KEPT: usize = 2;
 
@@ -151,7 +153,12 @@ pub(crate) fn evaluate(hub: &Hub, (from, to): (u64, u64)) -> Result<Evaluated, A
         )));
     }
     let wanted = Wanted::named(ERROR_COUNTERS.into_iter().chain(DATA_COUNTERS));
-    let mut fold = (Ports::with_bins(INTERVALS).and_jobs(), Devices::default());
+    let mut ports = Ports::with_bins(INTERVALS).and_jobs();
+    if hub.every > 1 {
+        // A kept record stands for several slots, so shorter bins would only repeat it.
+        ports = ports.with_bins_of(interval_ns.max(SECOND_NS));
+    }
+    let mut fold = (ports, Devices::default());
     if let Some(archive) = archive {
         let archived = archive.event_times((from, to))?;
         let events = events

@@ -1,6 +1,7 @@
 //! Returns the last record of a port.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use ibnet_analysis::ports::{PortKey, PortName};
 use ibnet_analysis::record::{Port, Value};
@@ -32,6 +33,9 @@ pub(crate) struct PortAnswer {
     record: Fields,
     gbps: Option<f64>,
     role: &'static str,
+    /// Page of the hub of the part to which the sampler belongs.
+    #[serde(serialize_with = "crate::shared::optional")]
+    part_page: Option<Arc<str>>,
     /// Index in the topology.
     index: Option<usize>,
     peer: Option<PortName>,
@@ -239,6 +243,7 @@ pub(crate) fn find(hub: &Hub, key: PortKey) -> Result<PortAnswer, ApiError> {
         .max_by_key(|port| port.ts);
     let mut answer = answer(last, read, events);
     (answer.index, answer.port_info.limits) = (index, limits);
+    answer.part_page = hub.read().samplers.part_page(&last.sampler);
     Ok(answer)
 }
 
@@ -256,6 +261,7 @@ fn answer(last: &Port<'_>, read: Option<&Port<'_>>, events: Vec<EventRow>) -> Po
         record: fields(last, false),
         gbps: gbps(&last.link),
         role: Role::of(last.is_secondary()).as_str(),
+        part_page: None,
         index: None,
         peer: peer.map(|peer| PortName::new(last.peer.as_deref().unwrap_or_default(), peer)),
         counters: counters

@@ -8,7 +8,7 @@
 //! names is full.
 
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use ibnet_analysis::record::{Port, ReadPort, Value};
 use ibnet_record::schema::Kind;
@@ -24,13 +24,22 @@ use super::table::{Key, Packed, Table};
 pub(crate) const ROWS: u32 = 60;
 
 /// Returns the fields that differ between the records of a chunk, in the order of the columns.
-fn fields() -> impl Iterator<Item = PortField> {
-    PortField::fixed().filter(|field| field.change() == Change::Slot)
+fn fields() -> impl ExactSizeIterator<Item = PortField> {
+    static FIELDS: LazyLock<Vec<PortField>> = LazyLock::new(|| {
+        let all = PortField::fixed();
+        all.filter(|field| field.change() == Change::Slot).collect()
+    });
+    FIELDS.iter().copied()
 }
 
 /// Returns the fields of the identity, which a chunk stores once.
 fn shared() -> impl Iterator<Item = PortField> {
-    PortField::fixed().filter(|field| matches!(field.change(), Change::Link | Change::Rare))
+    static SHARED: LazyLock<Vec<PortField>> = LazyLock::new(|| {
+        let all = PortField::fixed();
+        let is_shared = |field: &PortField| matches!(field.change(), Change::Link | Change::Rare);
+        all.filter(is_shared).collect()
+    });
+    SHARED.iter().copied()
 }
 
 fn order(key: Key) -> Order {
@@ -241,36 +250,53 @@ impl Chunk {
         size_of::<Self>() + self.packed.octets() + self.identity_octets
     }
 
-    /// Appends the records since a time, in nanoseconds since 1970, to a list.
-    pub(crate) fn read<'a>(
+    /// Appends the records since a time, in nanoseconds since 1970, to a list. `make` makes an
+    /// element of the list.
+    pub(crate) fn read<'a, R>(
         &'a self,
         of: Of<'a>,
         names: &'a Names,
         (wanted, since): (&Wanted, u64),
-        to: &mut Vec<Port<'a>>,
+        make: impl Fn(Port<'a>) -> R,
+        to: &mut Vec<R>,
     ) {
-        let is_wanted = |key: Key| match (key.as_counter(), wanted) {
-            (None, _) | (_, Wanted::All) => true,
-            (Some((name, _)), Wanted::Named(wanted)) => {
-                let name = names.text(name);
-                wanted.contains(name) || is_dt_slots_field(name)
+        // The elements of an array are next to each other.
+        let mut last = (None, true);
+        let is_wanted = |key: Key| {
+            let name = key.as_counter().map(|(name, _)| name);
+            if last.0 != name {
+                let is_wanted = |name| match wanted {
+                    Wanted::All => true,
+                    Wanted::Named(wanted) => wanted.contains(name) || is_dt_slots_field(name),
+                };
+                let text = name.map(|name| names.text(name));
+                last = (name, text.is_none_or(is_wanted));
             }
+            last.1
         };
         let mut columns = self.packed.columns(order, is_wanted);
         // Fields always come first, in their order.
-        if columns.len() < fields().count() {
+        let place_of_ts = fields().position(|field| field == PortField::ts);
+        let Some(place_of_ts) = place_of_ts.filter(|_| columns.len() >= fields().len()) else {
             return;
-        }
-        let mut counters = columns.split_off(fields().count());
+        };
+        let mut counters = columns.split_off(fields().len());
         let mut codes: Vec<Option<u64>> = Vec::with_capacity(columns.len());
         let mut last_ts = 0_u64;
-        for _ in 0..self.packed.rows {
+        let mut same = ReadPort {
+            sampler: Cow::Borrowed(of.sampler),
+            role: of
+                .is_secondary
+                .then_some(Cow::Borrowed(Role::Secondary.as_str())),
+            guid: of.guid,
+            port: of.port,
+            ..ReadPort::without_values(Vec::new())
+        };
+        shared().for_each(|field| same.set(field, self.identity.get(field)));
+        for row in 0..self.packed.rows {
             codes.clear();
             codes.extend(columns.iter_mut().map(|(_, values)| values.next_value()));
-            let ts = fields()
-                .zip(&codes)
-                .find(|(field, _)| *field == PortField::ts);
-            let ts = ts.and_then(|(_, code)| *code).unwrap_or(0);
+            let ts = codes[place_of_ts].unwrap_or(0);
             let before = std::mem::replace(&mut last_ts, ts);
             // Making a record costs more than reading its numbers.
             if ts < since {
@@ -279,16 +305,8 @@ impl Chunk {
                 }
                 continue;
             }
-            let mut port = ReadPort {
-                sampler: Cow::Borrowed(of.sampler),
-                role: of
-                    .is_secondary
-                    .then_some(Cow::Borrowed(Role::Secondary.as_str())),
-                guid: of.guid,
-                port: of.port,
-                ..ReadPort::without_values(read_counters(&mut counters, names))
-            };
-            shared().for_each(|field| port.set(field, self.identity.get(field)));
+            let mut port = same.clone();
+            port.counters = read_counters(&mut counters, names);
             for (field, code) in fields().zip(&codes) {
                 if let Some(code) = *code {
                     port.set(field, value(field, code, names));
@@ -296,8 +314,12 @@ impl Chunk {
             }
             let passed = port.ts.wrapping_sub(before);
             port.dt_ns = port.dt_ns.map(|dt_ns| dt_ns.wrapping_add(passed));
+            // Those that follow are usually not older.
+            to.reserve((self.packed.rows - row) as usize);
             // The values were checked when the record was added.
-            to.extend(Port::new(port));
+            if let Ok(port) = Port::new(port) {
+                to.push(make(port));
+            }
         }
     }
 }
@@ -370,6 +392,7 @@ mod tests {
             },
             &names,
             (wanted, 0),
+            |port| port,
             &mut read,
         );
         check(read);

@@ -169,6 +169,11 @@ fn put(to: &mut Vec<u8>, mut number: u128) {
 
 /// Reads a number. A cut number ends where the bytes end.
 fn get(octets: &[u8], at: &mut usize) -> u128 {
+    // Most numbers are small.
+    if let Some(octet) = octets.get(*at).filter(|octet| **octet < 0x80) {
+        *at += 1;
+        return u128::from(*octet);
+    }
     let (mut number, mut shift) = (0_u128, 0);
     while let Some(octet) = octets.get(*at) {
         *at += 1;

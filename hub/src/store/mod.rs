@@ -442,11 +442,16 @@ impl Store {
 impl PortChunks {
     /// Reads the records, in any order.
     pub(crate) fn read(&self, wanted: &Wanted) -> Vec<Port<'_>> {
-        self.read_since(wanted, 0)
+        self.read_since(wanted, 0, |port| port)
     }
 
     /// Reads the records since a time, in nanoseconds since 1970.
-    fn read_since(&self, wanted: &Wanted, since: u64) -> Vec<Port<'_>> {
+    fn read_since<'a, R>(
+        &'a self,
+        wanted: &Wanted,
+        since: u64,
+        make: impl Fn(Port<'a>) -> R + Copy,
+    ) -> Vec<R> {
         let (guid, port): (Guid, PortNum) = self.key;
         let mut records = Vec::new();
         for (sampler, is_secondary, chunks) in &self.tracks {
@@ -457,10 +462,9 @@ impl PortChunks {
                 port,
             };
             let is_near = |chunk: &&Arc<Chunk>| chunk.span.1 >= since;
-            chunks
-                .iter()
-                .filter(is_near)
-                .for_each(|chunk| chunk.read(of, &self.names, (wanted, since), &mut records));
+            for chunk in chunks.iter().filter(is_near) {
+                chunk.read(of, &self.names, (wanted, since), make, &mut records);
+            }
         }
         records
     }
@@ -469,20 +473,25 @@ impl PortChunks {
     /// reading of each counter before the range. If the nearest records have one, older ones are
     /// not read, because reading costs more than the fold.
     pub(crate) fn records_from(&self, wanted: &Wanted, from: u64) -> Vec<Record<'_>> {
-        let near = self.read_since(wanted, from.saturating_sub(NEAR_NS));
+        let since = from.saturating_sub(NEAR_NS);
+        let near = self.read_since(wanted, since, Record::Port);
         let counters = |is_before: bool| {
-            let records = near.iter().filter(|port| (port.ts < from) == is_before);
-            records.map(|port| port.counters.len()).max()
+            let records = near.iter().filter_map(|record| match record {
+                Record::Port(port) if (port.ts < from) == is_before => Some(port.counters.len()),
+                _ => None,
+            });
+            records.max()
         };
-        if counters(true) >= counters(false) {
-            return near.into_iter().map(Record::Port).collect();
+        let mut chunks = self.tracks.iter().flat_map(|(_, _, chunks)| chunks);
+        if counters(true) >= counters(false) || !chunks.any(|chunk| chunk.span.0 < since) {
+            return near;
         }
         self.records(wanted)
     }
 
     /// Reads the records for a fold.
     pub(crate) fn records(&self, wanted: &Wanted) -> Vec<Record<'_>> {
-        self.read(wanted).into_iter().map(Record::Port).collect()
+        self.read_since(wanted, 0, Record::Port)
     }
 }
 

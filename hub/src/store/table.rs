@@ -138,7 +138,7 @@ impl Packed {
     pub(crate) fn columns(
         &self,
         order: impl Fn(Key) -> Order,
-        wanted: impl Fn(Key) -> bool,
+        mut wanted: impl FnMut(Key) -> bool,
     ) -> Vec<(Key, Values<'_>)> {
         let mut columns = Columns::new(&self.octets);
         let all = self.keys.iter().map(|key| (*key, columns.next_column()));

@@ -54,6 +54,34 @@ SW    1  2 0x0000000000000001 4x EDR - CA    3  1 0x0000000000000102 ( 'leaf' - 
 ";
 
 #[test]
+fn samplers_of_an_input_with_a_page_are_linked_to_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let name = |file: &str| folder.path().join(file).display().to_string();
+    fs::write(name("a.jsonl"), start_line("a", 1) + &lines("a", 1000, 0.1)).unwrap();
+    let other = lines("b", 1000, 0.1).replace("0x0000000000000001", "0x0000000000000002");
+    fs::write(name("b.jsonl"), start_line("b", 1) + &other).unwrap();
+    let config = format!(
+        "inputs = [{{ url = \"file:{}\", page = \"https://hub1:8080\" }}, \"file:{}\"]\n",
+        name("a.jsonl"),
+        name("b.jsonl")
+    );
+    fs::write(name("hub.toml"), config).unwrap();
+    let hub = Hub::start(&["-c", &name("hub.toml")]);
+    hub.wait_for("health", |health| health["records"] == 2);
+    let has_both = |found: &Value| found["rows"].as_array().is_some_and(|rows| rows.len() == 2);
+    let samplers = hub.wait_for("samplers", has_both);
+    let pages = ["a", "b"].map(|sampler| {
+        let mut rows = samplers["rows"].as_array().unwrap().iter();
+        rows.find(|row| row["sampler"] == sampler).unwrap()["part_page"].clone()
+    });
+    assert_eq!(pages, [json!("https://hub1:8080"), json!(null)]);
+    for (guid, page) in [(1, json!("https://hub1:8080")), (2, json!(null))] {
+        let port = hub.get(&format!("port/0x{guid:016x}/1"));
+        assert_eq!(port["part_page"], page);
+    }
+}
+
+#[test]
 fn simulated_fabric_is_shown_live() {
     let folder = tempfile::tempdir().unwrap();
     let net = folder.path().join("net.p");

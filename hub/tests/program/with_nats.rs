@@ -1,10 +1,12 @@
 //! Input from a real NATS server with JetStream.
 
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use async_nats::jetstream::Context;
@@ -145,6 +147,49 @@ fn records_of_a_stream_are_read_from_the_past_on() {
         "series?port=0x0000000000000001/1&metric=port_xmit_pkts",
         is_last,
     );
+}
+
+/// This server reports an error, as a real one does for a subject that is not permitted, and goes on.
+#[test]
+fn input_stays_connected_when_the_server_refuses_something() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let text = format!(
+            "INFO {{\"server_id\":\"x\",\"version\":\"2.10.0\",\"host\":\"127.0.0.1\",\"port\":{port},\"headers\":true,\"max_payload\":1048576,\"proto\":1}}\r\n"
+        );
+        stream.write_all(text.as_bytes()).unwrap();
+        for line in BufReader::new(stream.try_clone().unwrap()).lines() {
+            let Ok(line) = line else { return };
+            let words: Vec<_> = line.split_whitespace().collect();
+            let answer = match words[..] {
+                ["PING"] => "PONG\r\n".to_owned(),
+                ["SUB", _, id] => {
+                    let record = lines("s", 100, 0.5);
+                    let length = record.len();
+                    format!(
+                        "-ERR 'Permissions Violation for Publish to \"x\"'\r\nMSG ibnet.a {id} {length}\r\n{record}\r\n"
+                    )
+                }
+                _ => continue,
+            };
+            if stream.write_all(answer.as_bytes()).is_err() {
+                return;
+            }
+        }
+    });
+    let hub = Hub::start(&["--input", &format!("nats://127.0.0.1:{port}/ibnet.>")]);
+    let health = hub.wait_for("health", |health| {
+        health["records"] == 1 && !health["inputs"][0]["error"].is_null()
+    });
+    let input = &health["inputs"][0];
+    assert_eq!(
+        (&input["connected"], &input["connections"], &input["lost"]),
+        (&json!(true), &json!(1), &json!(0)),
+        "{health}"
+    );
+    assert_eq!(hub.get("events")["rows"][0]["event"], "input_refused");
 }
 
 #[test]

@@ -57,6 +57,10 @@ export type Port = PortRecord & {
   gbps: number | null;
   role: "primary" | "secondary";
   /**
+   * Page of the hub of the part of the sampler; null without one
+   */
+  part_page: string | null;
+  /**
    * Index in the topology
    */
   index: number | null;
@@ -687,7 +691,7 @@ export interface Input {
    */
   lost: number;
   /**
-   * Reason of the last failure; null while the input is open
+   * Reason of the last failure, or what the server of an open input refused; null without
    */
   error: string | null;
   lines: number;
@@ -1167,6 +1171,10 @@ export interface Sampler {
    */
   clock_distance_ns: number | null;
   input: string;
+  /**
+   * Page of the hub of this part of the fabric, as configured for the input; null without one
+   */
+  part_page: string | null;
   version: string;
   interval_ns: number;
   last_slot: number;

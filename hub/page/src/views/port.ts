@@ -485,7 +485,8 @@ class PortView implements View {
     if (detail === this.shownDetail && !changes.has("state")) return;
     this.shownDetail = detail;
     const age = (Date.now() - detail.ts / 1e6) / 1000;
-    const facts: [string, string][] = [
+    const { sampler, part_page: page } = detail;
+    const facts: [string, string | Node][] = [
       ["Status", detail.status],
       [
         "Last answer",
@@ -498,7 +499,7 @@ class PortView implements View {
       ["GUID", detail.guid],
       ["LID", String(detail.lid)],
       ["Identity", detail.identity],
-      ["Sampler", detail.sampler],
+      ["Sampler", page === null ? sampler : this.partLink(sampler, page)],
       ["Round-trip time", duration(detail.rtt_ns / 1e9)],
       ...portInfoFacts(detail.port_info),
     ];
@@ -507,6 +508,13 @@ class PortView implements View {
     );
     this.drawCounters(detail);
     this.events.setRows(folded(detail.events));
+  }
+
+  /** Returns a link to this port on the page of the hub of its part, which has each slot. */
+  private partLink(sampler: string, page: string): Node {
+    const title = `This port on the page of its part: ${page}`;
+    const href = page + this.app.href({ item: this.key });
+    return h("a", { class: "name", href, title }, sampler);
   }
 
   private drawCounters(detail: PortDetail): void {

@@ -16,7 +16,7 @@ import type { Topology } from "../model/topology";
 import { count, duration, grouped, percent, scaled } from "../model/units";
 import { h, setText } from "../parts/dom";
 import { barText } from "../parts/meter";
-import { type Column, Table } from "../parts/table";
+import { type Column, linkCell, Table } from "../parts/table";
 import type { View } from "../parts/view";
 
 export function makeSamplers(app: App, _topology: Topology): View {
@@ -53,7 +53,16 @@ export function makeSamplers(app: App, _topology: Topology): View {
       width: "minmax(90px, 1fr)",
       value: (row) => row.sampler,
       saved: ({ sampler, role }) => (role === "secondary" ? `${sampler} (secondary)` : sampler),
-      text: (row) => (row.role === "secondary" ? `${row.sampler} (secondary)` : row.sampler),
+      draw: (cell, row) => {
+        const text = row.role === "secondary" ? `${row.sampler} (secondary)` : row.sampler;
+        const page = row.part_page;
+        if (page === null) setText(cell, text);
+        else {
+          if (cell.firstElementChild === null) cell.replaceChildren();
+          const title = `Samplers on the page of this part: ${page}`;
+          linkCell(cell, text, page + app.href({}), title);
+        }
+      },
     },
     {
       id: "state",

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use ibnet::cli::{self, LevelFilter};
-use ibnet_hub::config::Raw;
+use ibnet_hub::config::{Raw, RawInput};
 use ibnet_hub::error::HubError;
 use ibnet_hub::program;
 
@@ -93,7 +93,7 @@ fn run(args: Args) -> Result<(), HubError> {
         .map(Raw::read)
         .transpose()?
         .unwrap_or_default();
-    raw.inputs.extend(args.input);
+    raw.inputs.extend(args.input.into_iter().map(RawInput::Url));
     raw.groups.extend(args.groups);
     let flags = [
         (&mut raw.net, args.net),
