@@ -490,6 +490,9 @@ export interface Event {
    */
   guid: string | null;
   port: number | null;
+  /**
+   * Node description, or the sampler that an event of the hub is about
+   */
   node: string | null;
   detail: string;
   /**

@@ -26,7 +26,7 @@ const { squareOf } = await load("src/model/matrix.ts");
 const { sceneOf } = await load("src/views/map/units.ts");
 const { layoutOf } = await load("src/views/map/layout.ts");
 const { cellText, valueCells, valueHeads } = await load("src/model/metric.ts");
-const { folded, kindsOf } = await load("src/model/events.ts");
+const { folded, kindsOf, samplerText } = await load("src/model/events.ts");
 const { rangeOf, usualRange } = await load("src/views/heatmap/range.ts");
 const { courseRows, csv, fileName, timeCells } = await load("src/model/csv.ts");
 const { binEnds, largest, partialSpans } = await load("src/model/group.ts");
@@ -532,6 +532,24 @@ test("square_has_nodes_by_leaf_switch_and_then_the_other_hosts", () => {
   assert.deepEqual([square.get("n10 n2").estimate_bytes, square.get("n2 other")], [7, undefined]);
   assert.equal(most, 7);
   assert.equal(squareOf(cells.slice(0, 1)).most, 90);
+});
+
+test("events_of_the_hub_are_about_their_sampler_and_those_of_two_are_not_one", () => {
+  const event = (sampler, node, detail = "") => ({
+    ...{ ts: 1e9, event: "sampler_silent", sampler, guid: null, port: null },
+    ...{ node, detail },
+  });
+  const rows = [event("hub", "a"), event("hub", "b"), event("hub", "a"), event("b", null)];
+  assert.deepEqual(
+    folded(rows).map((row) => [samplerText(row), row.count]),
+    [
+      ["sampler a", 2],
+      ["sampler b", 1],
+      ["sampler b", 1],
+    ],
+  );
+  const inputs = ["input x", "input y"].map((detail) => event("hub", null, detail));
+  assert.deepEqual(folded(inputs).map(samplerText), ["hub", "hub"]);
 });
 
 test("hosts_behind_a_dead_switch_are_in_its_row", () => {
