@@ -52,6 +52,15 @@ export type HealthLink = PortName & {
   raw: MeasuredRatio | null;
   effective: MeasuredRatio | null;
   symbol: MeasuredRatio | null;
+  /**
+   * Ends that do not answer now, so that their condition is not known
+   */
+  silent: (PortName & {
+    /**
+     * Time of the last reading; null without one
+     */
+    read_ns: number | null;
+  })[];
 };
 export type Port = PortRecord & {
   gbps: number | null;
@@ -725,6 +734,10 @@ export interface HealthLinks {
     watch: number;
     good: number;
   };
+  /**
+   * Number of good links of which an end does not answer
+   */
+  silent: number;
   rows: HealthLink[];
 }
 export interface Link {

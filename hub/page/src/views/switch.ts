@@ -31,7 +31,7 @@ import { eventColumns } from "./events";
 import { bySeverity, faultText, isSevere } from "./faults";
 import { panel } from "./panel";
 import { physicalReason, switchCard } from "./physical";
-import { isFault, verdictText } from "./verdict";
+import { isFault, verdictName, verdictText } from "./verdict";
 
 /** Time between two requests for health, sensors and events, in milliseconds. */
 const PERIOD = 5000;
@@ -467,8 +467,9 @@ class SwitchView implements View {
   private condition(port: number): string {
     const verdict = this.verdicts.get(port);
     if (verdict === undefined) return this.faults(port);
+    const name = verdictName(verdict);
     const isOther = verdict.verdict !== "good" && verdict.guid !== this.guid;
-    const end = isOther ? `${verdict.verdict} at the other end` : verdict.verdict;
+    const end = isOther ? `${name} at the other end` : name;
     const rules = [end, verdictText(verdict)];
     return this.faults(port) || rules.filter((part) => part !== "").join(": ");
   }

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { load } from "../load.mjs";
 
-const { isFault, verdictSentence, verdictText } = await load("src/views/verdict.ts");
+const { isFault, verdictName, verdictSentence, verdictText } = await load("src/views/verdict.ts");
 
 const GOOD = {
   verdict: "good",
@@ -13,6 +13,7 @@ const GOOD = {
   serial: "SN7",
   vendor: "V",
   part: "P",
+  silent: [],
 };
 
 test("good_link_has_no_reason_and_a_judged_one_names_what_to_replace", () => {
@@ -30,4 +31,21 @@ test("good_link_has_no_reason_and_a_judged_one_names_what_to_replace", () => {
 
 test("verdict_states_how_much_was_seen", () => {
   assert.equal(verdictText({ ...GOOD, seen_minutes: 48 }), "48 of 125 minutes seen");
+});
+
+test("good_link_with_an_end_that_does_not_answer_is_unknown_and_a_bad_one_stays_bad", () => {
+  const end = (port, read_ns) => ({ guid: "0x1", port, node: "n1", read_ns });
+  const since = new Date(2023, 4, 6, 7, 8).getTime();
+  const silent = [end(1, 1e6 * since), end(2, null)];
+  const row = { ...GOOD, silent };
+  assert.deepEqual(
+    [verdictText(row), verdictName(row), verdictName(GOOD)],
+    [
+      "n1 / 1 does not answer, not known since 2023-05-06 07:08; n1 / 2 does not answer, never read",
+      "unknown",
+      "good",
+    ],
+  );
+  assert.match(verdictSentence(row), /^Physical layer: unknown: n1/);
+  assert.equal(verdictName({ ...row, verdict: "replace" }), "replace");
 });

@@ -338,6 +338,30 @@ fn link_to_repair_is_found_once_enough_was_seen() {
     assert_eq!(list["counts"]["replace"], 1);
 }
 
+#[test]
+fn condition_of_a_link_is_not_known_while_an_end_does_not_answer() {
+    let mut fabric = Fabric::new(|_| ());
+    (0..=3).for_each(|minute| add_bit_errors(&mut fabric, minute, [0, 0]));
+    let read_ns = (fabric.second - 1) * SECOND;
+    let found = |fabric: &Fabric| {
+        let list = serde_json::to_value(health::find(&fabric.hub, 0)).expect("JSON");
+        let row = &list["rows"][0];
+        (
+            list["silent"].clone(),
+            row["verdict"].clone(),
+            row["silent"].clone(),
+        )
+    };
+    let good = (json!(0), json!("good"), json!([]));
+    assert_eq!(found(&fabric), good);
+    let dead = with(&[(2, 1)], json!({"status": "unreachable"}));
+    fabric.run(3, dead, json!({}));
+    let end = json!({"guid": Guid(2).to_string(), "port": 1, "node": "n2", "read_ns": read_ns});
+    assert_eq!(found(&fabric), (json!(1), json!("good"), json!([end])));
+    fabric.run(3, healthy, json!({}));
+    assert_eq!(found(&fabric), good);
+}
+
 /// Adds a reading of four planes of a port. `states` and `bytes` are theirs.
 fn add_planes(fabric: &mut Fabric, states: [u64; 4], bytes: [u64; 4]) {
     fabric.run(1, healthy, json!({}));
