@@ -280,6 +280,11 @@ test("job_page_shows_its_traffic_and_marks_its_nodes", { skip }, async (context)
     all.map(({ textContent }) => textContent),
   );
   assert.equal(figures[0], String(row.node_count));
+  const { hosts } = await hub.json(`job/${row.job}`);
+  assert.ok(
+    hosts.some(({ host }) => host === figures.at(-1)),
+    figures.at(-1),
+  );
   assert.deepEqual(
     await page.$$eval(".job-part h2", (all) => all.map((each) => each.textContent)),
     [

@@ -19,8 +19,9 @@ const {
 } = await load("src/contract/frame.ts");
 const { combineCodes, largestCell, largestFirst } = await load("src/views/heatmap/rows.ts");
 const { answersText, rootTexts, totalsOf } = await load("src/model/totals.ts");
-const { newestSlot, samplerState, samplersText, stateText } = await load("src/model/samplers.ts");
-const { jobRates } = await load("src/model/job.ts");
+const { hasAlert, newestSlot, samplerState, samplersText, stateText } =
+  await load("src/model/samplers.ts");
+const { jobRates, largestSender } = await load("src/model/job.ts");
 const { jobsText, regionText } = await load("src/model/regions.ts");
 const { squareOf } = await load("src/model/matrix.ts");
 const { sceneOf } = await load("src/views/map/units.ts");
@@ -473,6 +474,14 @@ test("range_of_a_heat_map_ends_with_the_values_that_are_shown", () => {
   assert.ok(tail.share(640) > 0.6, "two slow round trips do not hide the others");
   assert.match(tail.ticks.at(-1).text, /^≥ /);
   assert.equal(usualRange({ unit: "share" }), "full");
+});
+
+test("largest_sender_of_a_job_has_its_share_and_a_job_without_data_has_none", () => {
+  const hosts = [1, 6, 3].map((bytes, index) => ({ host: `n${index}`, injected_bytes: bytes }));
+  assert.deepEqual(largestSender({ hosts, injected_bytes: 10 }), { host: "n1", share: 0.6 });
+  for (const injected_bytes of [0, null])
+    assert.equal(largestSender({ hosts, injected_bytes }), null);
+  assert.equal(largestSender({ hosts: [], injected_bytes: 1 }), null);
 });
 
 test("equal_events_are_folded_and_keep_the_newest_time", () => {
