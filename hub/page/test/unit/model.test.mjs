@@ -108,6 +108,18 @@ test("samplers_on_time_with_few_answers_are_not_called_well", () => {
   assert.equal(samplersText([], 0), "");
 });
 
+test("alert_of_a_sampler_is_that_of_its_port_and_role_while_it_is_not_over", () => {
+  const alert = (sampler, state) => ({ alert: "A", sampler, state });
+  const row = { sampler: "n1", ca: "mlx5_0", ca_port: 1, role: "primary" };
+  const has = (sampler, state, more = {}) =>
+    hasAlert([alert(sampler, state)], { ...row, ...more }, "A");
+  assert.ok(has("n1 mlx5_0/1", "firing") && has("n1 mlx5_0/1", "pending"));
+  assert.ok(has("n1 mlx5_0/1 secondary", "firing", { role: "secondary" }));
+  assert.ok(!has("n1 mlx5_0/1", "resolved") && !has("n1 mlx5_0/2", "firing"));
+  assert.ok(!has("n1 mlx5_0/1", "firing", { role: "secondary" }));
+  assert.ok(!hasAlert([alert("n1 mlx5_0/1", "firing")], row, "B"));
+});
+
 const read = (cell) => [codeIn(cell), Math.round(100 * knownShare(cell))];
 
 test("row_is_a_lower_bound_if_a_port_lacks_a_value", () => {
