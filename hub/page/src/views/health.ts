@@ -11,7 +11,7 @@ import { makeFilter, orderOf } from "../parts/filter";
 import { type Column, Table } from "../parts/table";
 import type { View } from "../parts/view";
 import { portColumn } from "./columns";
-import { isFault, verdictName, verdictText } from "./verdict";
+import { isFault, verdictName, verdictSince, verdictText } from "./verdict";
 
 /** Time between two requests in milliseconds. */
 const PERIOD = 10_000;
@@ -85,9 +85,9 @@ export function makeHealth(app: App, _topology: Topology): View {
       line: 2,
       title: "Since",
       width: "84px",
-      value: ({ since_ns }) => since_ns,
+      value: verdictSince,
       unit: "time",
-      text: ({ since_ns }) => (since_ns === 0 ? "–" : dayTime(since_ns / 1e6)),
+      text: (row) => (verdictSince(row) === 0 ? "–" : dayTime(verdictSince(row) / 1e6)),
     },
     {
       id: "raw",

@@ -13,6 +13,12 @@ export function verdictName({ verdict, silent }: HealthLink): string {
   return verdict === "good" && silent.length > 0 ? "unknown" : verdict;
 }
 
+/** Returns the time since which a link has its verdict, or since which it is unknown; 0 for never. */
+export function verdictSince(row: HealthLink): number {
+  if (verdictName(row) !== "unknown") return row.since_ns;
+  return Math.min(...row.silent.map(({ read_ns }) => read_ns ?? 0));
+}
+
 /** Returns the verdict on one end of a link, its rules, and what to replace. */
 export function verdictSentence(row: HealthLink): string {
   const { serial, vendor, part } = row;
@@ -27,13 +33,15 @@ export function verdictSentence(row: HealthLink): string {
  */
 export function verdictText(row: HealthLink): string {
   const { why, link_down, seen_minutes, window_minutes, verdict } = row;
-  const silent = row.silent.map(({ node, port, read_ns }) => {
+  const silent = new Map<string, string[]>();
+  for (const { node, port, read_ns } of row.silent) {
     const since = read_ns === null ? "never read" : `not known since ${dayTime(read_ns / 1e6)}`;
-    return `${node} / ${port} does not answer, ${since}`;
-  });
+    silent.set(since, [...(silent.get(since) ?? []), `${node} / ${port}`]);
+  }
+  const unknown = [...silent].map(([since, ends]) => `${since}: no answer of ${ends.join(", ")}`);
   const seen =
     seen_minutes < window_minutes ? `${seen_minutes} of ${window_minutes} minutes seen` : "";
   // A reason explains a link that is not good; a good link was only disabled or restarted.
   const down = verdict === "good" || link_down === null ? "" : `last link down: ${link_down}`;
-  return [...silent, ...why, down, seen].filter((part) => part !== "").join("; ");
+  return [...unknown, ...why, down, seen].filter((part) => part !== "").join("; ");
 }

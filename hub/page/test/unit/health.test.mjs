@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { load } from "../load.mjs";
 
-const { isFault, verdictName, verdictSentence, verdictText } = await load("src/views/verdict.ts");
+const { isFault, verdictName, verdictSentence, verdictSince, verdictText } =
+  await load("src/views/verdict.ts");
 
 const GOOD = {
   verdict: "good",
@@ -41,11 +42,15 @@ test("good_link_with_an_end_that_does_not_answer_is_unknown_and_a_bad_one_stays_
   assert.deepEqual(
     [verdictText(row), verdictName(row), verdictName(GOOD)],
     [
-      "n1 / 1 does not answer, not known since 2023-05-06 07:08; n1 / 2 does not answer, never read",
+      "not known since 2023-05-06 07:08: no answer of n1 / 1; never read: no answer of n1 / 2",
       "unknown",
       "good",
     ],
   );
-  assert.match(verdictSentence(row), /^Physical layer: unknown: n1/);
+  assert.match(verdictSentence(row), /^Physical layer: unknown: not known since/);
+  const both = { ...GOOD, since_ns: 7, silent: [end(1, 5), end(3, 4)] };
+  const same = verdictText({ ...GOOD, silent: [end(1, 5), end(3, 5)] });
+  assert.match(same, /: no answer of n1 \/ 1, n1 \/ 3$/);
+  assert.deepEqual([both, row, { ...both, verdict: "watch" }].map(verdictSince), [4, 0, 7]);
   assert.equal(verdictName({ ...row, verdict: "replace" }), "replace");
 });
