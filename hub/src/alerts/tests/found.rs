@@ -151,7 +151,7 @@ fn dead_devices_have_one_alert_each_and_none_for_their_links() {
         .find(|alert| alert.state == Phase::Firing);
     assert_eq!(
         dead.map(|alert| alert.summary.as_str()),
-        Some("Switch n2 does not answer, nor do 1 devices behind it")
+        Some("Switch n2 does not answer, nor does 1 device behind it")
     );
 }
 
@@ -280,6 +280,29 @@ fn errors_of_an_hour_are_added_up() {
     // The last error is after half an hour, so fewer than 21 are left an hour after the tenth.
     assert_eq!(fabric.run(45 * 60, errors, json!({})), [id]);
     assert_eq!(fabric.run(5 * 60, errors, json!({})), nothing());
+}
+
+#[test]
+fn link_that_goes_down_often_has_one_alert_and_an_end_alone_too() {
+    let mut fabric = Fabric::new(|_| ());
+    let start = fabric.second;
+    let downs = move |ports: &'static [Key]| {
+        move |port: Key, record: &mut Value| {
+            let second = record["slot"].as_u64().expect("a slot");
+            let is_down = ports.contains(&port);
+            record["link_downed_counter"] = json!(u64::from(is_down) * (second - start) / 60);
+            true
+        }
+    };
+    assert_eq!(
+        fabric.run(6 * 60, downs(&[(0x101, 1)]), json!({})),
+        ["InfinibandLinkFlapping/0x0000000000000101/1"]
+    );
+    let mut fabric = Fabric::new(|_| ());
+    assert_eq!(
+        fabric.run(6 * 60, downs(&[(0x101, 1), (1, 2)]), json!({})),
+        ["InfinibandLinkFlapping/0x0000000000000001/2"]
+    );
 }
 
 /// Adds a minute of bit errors at both ends of the link between the switches. Each end has this
