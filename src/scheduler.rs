@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
+use ibnet_record::count::count;
 use ibnet_record::hostlist;
 use ibnet_record::rail;
 use ibnet_record::types::NodeKind;
@@ -352,14 +353,14 @@ fn places(
         (absent, "of the list, not in the fabric"),
     ] {
         if !found.is_empty() {
-            notes.push(format!("{} {what}: {}", counted(found.len()), list(found)));
+            notes.push(format!(
+                "{} {what}: {}",
+                count(found.len(), "host"),
+                list(found)
+            ));
         }
     }
     places
-}
-
-fn counted(hosts: usize) -> String {
-    format!("{hosts} host{}", if hosts == 1 { "" } else { "s" })
 }
 
 /// Returns the root of a set, and shortens the way to it.

@@ -35,7 +35,8 @@ pub(crate) struct EventRow {
     pub(crate) port: Option<PortNum>,
     /// LID of the device. `None` if the event has none.
     pub(crate) lid: Option<Lid>,
-    /// Node description, if the topology has the device.
+    /// Node description, if the topology has the device, or the sampler that an event of the hub
+    /// is about.
     pub(crate) node: Option<String>,
     /// Details as text.
     pub(crate) detail: String,
@@ -128,11 +129,20 @@ impl EventRow {
         }
     }
 
+    /// Returns an event of the hub with the sampler that it is about.
+    pub(crate) fn about(self, sampler: &str) -> Self {
+        Self {
+            node: Some(sampler.to_owned()),
+            ..self
+        }
+    }
+
     fn octets(&self) -> usize {
         size_of::<(u64, Self)>()
             + self.sampler.len()
             + self.role.len()
             + self.event.len()
+            + self.node.as_ref().map_or(0, String::len)
             + self.detail.len()
     }
 

@@ -382,9 +382,8 @@ impl Hub {
                 ("sampler_silent", "sends no records")
             };
             let detail = format!("sampler {} ({}) {what}", change.sampler, change.role);
-            state
-                .events
-                .add(EventRow::of_hub(now.wall_ns, event, detail));
+            let row = EventRow::of_hub(now.wall_ns, event, detail);
+            state.events.add(row.about(&change.sampler));
         }
         if now.monotonic.saturating_sub(state.trimmed) >= TRIM_EVERY {
             state.trimmed = now.monotonic;
@@ -578,7 +577,8 @@ impl State {
                     format!("the clock of sampler {sampler} is right again"),
                 ),
             };
-            self.events.add(EventRow::of_hub(wall_ns, name, detail));
+            let row = EventRow::of_hub(wall_ns, name, detail);
+            self.events.add(row.about(&sampler));
         }
     }
 
@@ -691,10 +691,9 @@ impl State {
     pub(crate) fn events(&self, filter: &Filter) -> Vec<EventRow> {
         let mut rows = self.events.select(filter);
         for row in &mut rows {
-            row.node = row
-                .guid
-                .and_then(|guid| self.topology.node(guid))
-                .map(str::to_owned);
+            if let Some(node) = row.guid.and_then(|guid| self.topology.node(guid)) {
+                row.node = Some(node.to_owned());
+            }
         }
         rows
     }

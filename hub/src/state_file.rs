@@ -6,6 +6,7 @@ use std::io::{self, BufReader, Write};
 use std::path::Path;
 
 use ibnet::cli::Staged;
+use ibnet_record::count::count;
 use ibnet_record::limits;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -37,7 +38,7 @@ pub(crate) fn load<T: DeserializeOwned>(path: &Path, state: &str, take: impl FnM
         Err(error) if error.kind() == io::ErrorKind::NotFound => return,
         Err(error) => error.to_string(),
         Ok(0) => return,
-        Ok(lines) => format!("{lines} lines are of another version or damaged"),
+        Ok(lines) => format!("{} of another version, or damaged", count(lines, "line")),
     };
     tracing::warn!(path = %path.display(), state, error = ?wrong, "cannot read the whole state of the last run, so the rest begins anew; the file is written again");
 }

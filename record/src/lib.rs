@@ -40,6 +40,7 @@ use crate::attributes::Group;
 mod words;
 
 pub mod attributes;
+pub mod count;
 pub mod fields;
 pub mod hostlist;
 pub mod interval;

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use ibnet_record::count::count;
 use ibnet_record::text;
 use ibnet_record::types::Printable;
 use serde::Serialize;
@@ -39,7 +40,7 @@ impl fmt::Display for Text<'_> {
         writeln!(
             f,
             "planned   {} in {}",
-            counted(*planned, "cable"),
+            count(*planned, "cable"),
             Printable(self.plan)
         )?;
         writeln!(f, "right     {right} in {}", Printable(self.fabric))?;
@@ -65,21 +66,21 @@ impl fmt::Display for Text<'_> {
             writeln!(
                 f,
                 "beyond    {} at devices that the plan does not name",
-                counted(*beyond, "cable")
+                count(*beyond, "cable")
             )?;
         }
         if *replaced > 0 {
             writeln!(
                 f,
                 "replaced  {} found by name: the GUID is not the planned one",
-                counted(*replaced, "device")
+                count(*replaced, "device")
             )?;
         }
         if !not_found.is_empty() {
             writeln!(
                 f,
                 "not found {} of the plan",
-                counted(not_found.len(), "device")
+                count(not_found.len(), "device")
             )?;
             for NotFound {
                 name,
@@ -138,10 +139,6 @@ impl fmt::Display for Text<'_> {
         }
         Ok(())
     }
-}
-
-fn counted(count: usize, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 /// An end of a cable as text: the name and the port. A managed switch has its system name, which is

@@ -1,6 +1,7 @@
 //! Computes positions on the page: the boxes of switches in rows by tier, and the links between
 //! the boxes.
 
+use ibnet_record::count::count;
 use ibnet_record::types::Printable;
 
 use super::canvas::{Canvas, px, shortened};
@@ -129,12 +130,7 @@ impl Sheet {
                 ],
                 &row.title,
             );
-            let count = row.lines.iter().map(Vec::len).sum::<usize>();
-            let count = if count == 1 {
-                "1 switch".to_owned()
-            } else {
-                format!("{count} switches")
-            };
+            let count = count(row.lines.iter().map(Vec::len).sum::<usize>(), "switch");
             canvas.text(
                 "text",
                 &[

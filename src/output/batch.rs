@@ -4,6 +4,7 @@
 //! the `sweep` record and the `lines_lost` event: they contain the number of records that one
 //! output dropped, so the batch has them as values, and each output formats its own text.
 
+use ibnet_record::count::count;
 use ibnet_record::reader::Type;
 use ibnet_record::{EventRecord, SweepRecord};
 use serde::Serialize;
@@ -135,7 +136,7 @@ impl Batch {
         if let Some(gap) = &self.gap {
             ibnet_record::write(
                 &EventRecord {
-                    detail: format!("{dropped} lines could not be written"),
+                    detail: format!("{} could not be written", count(dropped, "line")),
                     ..gap.clone()
                 },
                 to,
@@ -198,8 +199,9 @@ pub(super) mod short {
             Ok(Line::Start(start)) => format!("start {} seq={}\n", start.sampler, start.file_seq),
             Ok(Line::Sweep(sweep)) => format!("sweep {} lost={}\n", sweep.slot, sweep.lines_lost),
             Ok(Line::Event(event)) => {
-                match event.detail.strip_suffix(" lines could not be written") {
-                    Some(lines) => format!("gap={lines}\n"),
+                let lines = event.detail.strip_suffix(" could not be written");
+                match lines.and_then(|lines| lines.split_once(' ')) {
+                    Some((lines, _)) => format!("gap={lines}\n"),
                     None => line.to_owned(),
                 }
             }

@@ -17,6 +17,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use ibnet_record::count::count;
 use ibnet_record::limits;
 use ibnet_record::types::{Guid, Lid};
 use miette::Diagnostic;
@@ -97,7 +98,7 @@ pub enum NetFileError {
         lines: usize,
     },
     /// Two files contradict each other.
-    #[error("cannot merge {name} with {earlier}: {} of both have other LIDs in each file, and none has the same", ports(*count))]
+    #[error("cannot merge {name} with {earlier}: {} of both have other LIDs in each file, and none has the same", count(*ports, "port"))]
     #[diagnostic(help(
         "a restarted subnet manager may assign new LIDs: give the newer file only. If the files describe two fabrics, both use GUID {guid}: plan each fabric alone"
     ))]
@@ -107,18 +108,10 @@ pub enum NetFileError {
         /// The file that was given earlier.
         earlier: String,
         /// Number of ports in both files.
-        count: usize,
+        ports: usize,
         /// GUID of one of these ports.
         guid: Guid,
     },
-}
-
-fn ports(count: usize) -> String {
-    if count == 1 {
-        "1 port".to_owned()
-    } else {
-        format!("{count} ports")
-    }
 }
 
 /// Format of a net file.
@@ -205,7 +198,7 @@ pub fn parse_all(files: &[(String, Vec<u8>)]) -> Result<Vec<NetFile>, NetFileErr
                     return Err(NetFileError::OtherLids {
                         name: name.clone(),
                         earlier,
-                        count,
+                        ports: count,
                         guid,
                     });
                 }
@@ -324,7 +317,7 @@ fn overlaps(names: &[String], lines: &[Line<'_>]) -> Vec<String> {
             let name = &names[usize::from(of_file[0].position.file)];
             notes.push(format!(
                 "{name}: {} that no earlier file has; merged, because the files share ports",
-                ports(new)
+                count(new, "port")
             ));
         }
     }

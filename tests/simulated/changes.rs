@@ -16,6 +16,7 @@ use ibnet::sweep::virtual_sweep::{VirtualClock, VirtualTransport};
 use ibnet::time::Instant;
 use ibnet::topology::{DeviceId, Fabric, ports_report, synthetic};
 use ibnet_record::attributes::Group;
+use ibnet_record::count::count;
 use ibnet_record::strict::{self, Event, Line, Port};
 use ibnet_record::types::{LinkRate, NodeKind, PortNum};
 
@@ -361,7 +362,7 @@ fn flaps_between_two_reads_of_the_state_are_counted() {
     let found = |slot, times| {
         (
             slot,
-            format!("{times} times between two reads of the state"),
+            format!("{} between two reads of the state", count(times, "time")),
         )
     };
     assert_eq!(flaps((true, true)), [found(21, 2), found(33, 1)]);

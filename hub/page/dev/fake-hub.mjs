@@ -674,6 +674,9 @@ function healthOf(index) {
     raw: interval(ageing ? 1.2e9 : 9e5, 3e15),
     effective: interval(ageing ? 64000 : 0, 3e15),
     symbol: interval(ageing ? 160 : 0, 3e15),
+    silent: [index, row.peer]
+      .filter((end) => fabric.dead.has(fabric.ports[end].device))
+      .map((end) => ({ ...fabric.name(end), read_ns: (lastSlot() - 300) * INTERVAL })),
   };
 }
 
@@ -687,7 +690,8 @@ function healthLinks() {
   });
   const of = (verdict) => list.filter((row) => row.verdict === verdict).length;
   const counts = { replace: of("replace"), clean: 0, watch: of("watch"), good: of("good") };
-  return { known: list.length, counts, rows: list.slice(0, 2000) };
+  const silent = list.filter((row) => row.verdict === "good" && row.silent.length > 0).length;
+  return { known: list.length, counts, silent, rows: list.slice(0, 2000) };
 }
 
 function series(query) {

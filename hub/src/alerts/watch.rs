@@ -10,6 +10,7 @@ use ibnet_analysis::errors::{LinkFault, Thresholds};
 use ibnet_analysis::ports::{PortKey, PortName};
 use ibnet_analysis::trees::{Limits, RegionRow, RootCause, TreeRow, Trees};
 use ibnet_record::ERROR_COUNTERS;
+use ibnet_record::count::count;
 use ibnet_record::registers::link_down;
 use ibnet_record::types::{NodeKind, PortNum, Printable};
 use serde::{Deserialize, Serialize};
@@ -49,6 +50,9 @@ const MISSED_SHARE: f64 = 0.01;
 
 /// Time after which the thread that reads the records no longer works.
 const STUCK: Duration = Duration::from_secs(60);
+
+/// The counter of the times that a link went down.
+const LINK_DOWNED: &str = "link_downed_counter";
 
 /// Max number of counters with errors in the last hour. There must be a limit because an input can
 /// invent ports.
@@ -350,6 +354,7 @@ impl Watch {
             };
             let behind = match device.behind.len() {
                 0 => String::new(),
+                1 => ", nor does 1 device behind it".to_owned(),
                 number => format!(", nor do {number} devices behind it"),
             };
             let mut summary = format!("{kind} {} does not answer{behind}", name(&device.port.node));
@@ -398,19 +403,30 @@ impl Watch {
                 continue;
             };
             let limit = settings.limit(condition, limit);
-            for ((key, name), minutes) in &self.errors {
-                let sum = minutes
-                    .iter()
-                    .fold(0_u64, |sum, (_, increase)| sum.saturating_add(*increase));
-                if *name == condition.name && sum > limit {
-                    let node = found.ports().get(key).map_or("", |port| &port.node);
-                    let port = PortName::new(node, *key);
-                    let summary = format!(
-                        "{counter} increased by {sum} within an hour at {}",
-                        of_port(&port)
-                    );
-                    self.found.push(at_port(condition, &port, summary));
+            let of_condition = self.errors.iter();
+            let of_condition = of_condition.filter(|((_, name), _)| *name == condition.name);
+            let sum = |minutes: &VecDeque<(u64, u64)>| {
+                let increases = minutes.iter().map(|(_, increase)| *increase);
+                increases.fold(0_u64, u64::saturating_add)
+            };
+            let over: BTreeMap<PortKey, u64> = of_condition
+                .map(|((key, _), minutes)| (*key, sum(minutes)))
+                .filter(|(_, sum)| *sum > limit)
+                .collect();
+            for (key, sum) in &over {
+                let port = found.ports().get(key);
+                let peer = port.and_then(|port| port.peer);
+                let is_of_both = peer.is_some_and(|peer| over.contains_key(&peer));
+                // Both ends count each time that their link goes down.
+                if counter == LINK_DOWNED && is_of_both && !is_first_end(found, *key, peer) {
+                    continue;
                 }
+                let port = PortName::new(port.map_or("", |port| &port.node), *key);
+                let summary = format!(
+                    "{counter} increased by {sum} within an hour at {}",
+                    of_port(&port)
+                );
+                self.found.push(at_port(condition, &port, summary));
             }
         }
     }
@@ -517,13 +533,13 @@ impl Watch {
         if missed as f64 > MISSED_SHARE * slots as f64 {
             add(
                 &conditions::SLOTS_MISSED,
-                format!("missed {missed} slots in the last 5 minutes"),
+                format!("missed {} in the last 5 minutes", count(missed, "slot")),
             );
         }
         if lost > 0 {
             add(
                 &conditions::RECORDS_DROPPED,
-                format!("dropped {lost} records in the last 5 minutes"),
+                format!("dropped {} in the last 5 minutes", count(lost, "record")),
             );
         }
     }
@@ -661,11 +677,11 @@ const fn why(cause: RootCause) -> &'static str {
 /// Returns the finding about a root of congestion, with the name of its region.
 fn root_finding(row: TreeRow, region: Option<String>) -> Finding {
     let summary = format!(
-        "{} is the root of congestion, because {}; {} host ports and {} switch ports wait",
+        "{} is the root of congestion, because {}; {} and {} wait",
         of_port(&row.root),
         why(row.why),
-        row.host_ports,
-        row.switch_ports
+        count(row.host_ports, "host port"),
+        count(row.switch_ports, "switch port")
     );
     Finding {
         region,
@@ -677,9 +693,9 @@ fn root_finding(row: TreeRow, region: Option<String>) -> Finding {
 fn ended_text(row: &RegionRow) -> String {
     let seconds = (row.until_ns - row.since_ns) as f64 / SECOND_NS as f64;
     let mut text = format!(
-        "region {}: {seconds:.1} s, in which {} ports waited for {:.1} s in all",
+        "region {}: {seconds:.1} s, in which {} waited for {:.1} s in all",
         row.region,
-        row.host_ports + row.switch_ports,
+        count(row.host_ports + row.switch_ports, "port"),
         row.held_up_seconds
     );
     for (start, causes) in JOBS_OF_REGION.into_iter().zip([true, false]) {

@@ -14,6 +14,7 @@ use ibnet_analysis::ports::{PortKey, PortName};
 use ibnet_record::physical::PhysicalKind;
 use serde::Serialize;
 
+use crate::live::frame::{Frame, NO_ANSWER};
 use crate::live::topology::TopologyPort;
 use crate::state::{Hub, State};
 use crate::store::physical::Subject;
@@ -27,6 +28,8 @@ pub(crate) struct HealthLinks {
     known: usize,
     /// Number of links of each verdict.
     counts: BTreeMap<&'static str, usize>,
+    /// Number of good links of which an end does not answer.
+    silent: usize,
     pub(crate) rows: Vec<HealthLink>,
 }
 
@@ -60,6 +63,17 @@ pub(crate) struct HealthLink {
     raw: Option<Ratio>,
     effective: Option<Ratio>,
     symbol: Option<Ratio>,
+    /// The ends that do not answer now, so that their condition is not known.
+    silent: Vec<Silent>,
+}
+
+/// An end of a link that does not answer now.
+#[derive(Debug, Serialize)]
+struct Silent {
+    #[serde(flatten)]
+    port: PortName,
+    /// Time of its last reading in nanoseconds since 1970. `None` if it was never read.
+    read_ns: Option<u64>,
 }
 
 /// An end of a link with what orders the list.
@@ -69,14 +83,22 @@ struct Ranked<'a> {
     subject: &'a Subject,
     port: Option<&'a TopologyPort>,
     peer: Option<PortKey>,
+    other: Option<&'a Subject>,
     verdict: Verdict,
+    /// Whether this end and the other one do not answer.
+    is_silent: [bool; 2],
     /// Ratios of bit errors after PLR, after FEC, and before.
     ratios: [f64; 3],
 }
 
 impl<'a> Ranked<'a> {
     /// Returns `None` if the bit errors of the port were not read.
-    fn of(state: &'a State, key: PortKey, subject: &'a Subject) -> Option<Self> {
+    fn of(
+        state: &'a State,
+        frame: Option<&Frame>,
+        key: PortKey,
+        subject: &'a Subject,
+    ) -> Option<Self> {
         let end = &subject.end;
         if end.since_ns() == 0 {
             return None;
@@ -86,15 +108,26 @@ impl<'a> Ranked<'a> {
         // After a restart, no record has named the peer yet.
         let peer = port.map_or(subject.peer, |port| port.peer_guid.zip(port.peer_port));
         let other = peer.and_then(|(guid, port)| state.store.physical.get((guid, Some(port))));
+        let is_silent = |key: PortKey| {
+            let code = frame.and_then(|frame| frame.values[0].get(frame.topology.find(key)?));
+            code == Some(&NO_ANSWER)
+        };
         Some(Self {
             key,
             subject,
             port,
             peer,
+            other,
+            is_silent: [is_silent(key), peer.is_some_and(is_silent)],
             verdict: end.combined(other.map(|other| &other.end)),
             ratios: [Counter::Symbols, Counter::Effective, Counter::Corrected]
                 .map(|counter| ratio(end, counter)),
         })
+    }
+
+    /// Returns whether nothing is wrong with what was read, but not all can be read now.
+    fn is_unknown(&self) -> bool {
+        self.verdict == Verdict::Good && self.is_silent.contains(&true)
     }
 
     /// Orders ends of links, the worst one first.
@@ -103,6 +136,7 @@ impl<'a> Ranked<'a> {
         other
             .verdict
             .cmp(&self.verdict)
+            .then_with(|| other.is_unknown().cmp(&self.is_unknown()))
             .then_with(|| ratios().unwrap_or(Ordering::Equal))
             .then_with(|| self.key.cmp(&other.key))
     }
@@ -118,10 +152,26 @@ impl<'a> Ranked<'a> {
                 key,
             )
         };
+        let port_name = PortName::new(name, self.key);
+        let peer_name = self.peer.map(peer);
+        let ends = [
+            (Some(&port_name), Some(self.subject)),
+            (peer_name.as_ref(), self.other),
+        ];
+        let silent = ends.into_iter().zip(self.is_silent);
+        let silent = silent.filter(|(_, is_silent)| *is_silent);
+        let silent = silent.filter_map(|((port, subject), _)| {
+            let read_ns = subject.map(|subject| subject.end.last_ns());
+            Some(Silent {
+                port: port?.clone(),
+                read_ns: read_ns.filter(|read_ns| *read_ns > 0),
+            })
+        });
         HealthLink {
-            port: PortName::new(name, self.key),
+            silent: silent.collect(),
+            port: port_name,
             rank,
-            peer: self.peer.map(peer),
+            peer: peer_name,
             link: port.map_or_else(String::new, |port| port.link.clone()),
             verdict: self.verdict,
             why: end.why(),
@@ -152,14 +202,14 @@ fn ratio(end: &End, counter: Counter) -> f64 {
 
 /// Returns the other end of the link of a port, if it is known.
 pub(crate) fn peer(state: &State, key: PortKey, subject: &Subject) -> Option<PortKey> {
-    Ranked::of(state, key, subject)?.peer
+    Ranked::of(state, None, key, subject)?.peer
 }
 
 /// Returns all links, the worst one first.
-fn ranked(state: &State) -> Vec<Ranked<'_>> {
+fn ranked<'a>(state: &'a State, frame: Option<&Frame>) -> Vec<Ranked<'a>> {
     let ends = state.store.physical.ports();
     let ends: BTreeMap<PortKey, Ranked<'_>> = ends
-        .filter_map(|(key, subject)| Some((key, Ranked::of(state, key, subject)?)))
+        .filter_map(|(key, subject)| Some((key, Ranked::of(state, frame, key, subject)?)))
         .collect();
     let is_worse = |end: &&Ranked<'_>| {
         let other = end.peer.and_then(|peer| ends.get(&peer));
@@ -172,8 +222,9 @@ fn ranked(state: &State) -> Vec<Ranked<'_>> {
 
 /// Returns the first `top` links, or all if it is 0.
 pub(crate) fn find(hub: &Hub, top: usize) -> HealthLinks {
+    let frame = hub.frame();
     let state = hub.read();
-    let links = ranked(&state);
+    let links = ranked(&state, frame.as_deref());
     let mut counts = [
         Verdict::Replace,
         Verdict::Clean,
@@ -190,6 +241,7 @@ pub(crate) fn find(hub: &Hub, top: usize) -> HealthLinks {
     HealthLinks {
         known: links.len(),
         counts,
+        silent: links.iter().filter(|link| link.is_unknown()).count(),
         rows: links
             .iter()
             .take(top)
@@ -201,8 +253,9 @@ pub(crate) fn find(hub: &Hub, top: usize) -> HealthLinks {
 
 /// Returns the links that a person has to repair.
 pub(crate) fn faulty(hub: &Hub) -> Vec<HealthLink> {
+    let frame = hub.frame();
     let state = hub.read();
-    let links = ranked(&state).into_iter();
+    let links = ranked(&state, frame.as_deref()).into_iter();
     let faulty = links.take_while(|link| link.verdict >= Verdict::Clean);
     faulty
         .enumerate()
@@ -222,7 +275,7 @@ pub(crate) fn faulty_planes(hub: &Hub) -> Vec<(PortName, String)> {
 }
 
 /// Returns the verdict on one end of a link.
-pub(crate) fn of_port(state: &State, key: PortKey) -> Option<HealthLink> {
+pub(crate) fn of_port(state: &State, frame: Option<&Frame>, key: PortKey) -> Option<HealthLink> {
     let subject = state.store.physical.get((key.0, Some(key.1)))?;
-    Ranked::of(state, key, subject).map(|end| end.row(0))
+    Ranked::of(state, frame, key, subject).map(|end| end.row(0))
 }

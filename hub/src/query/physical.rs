@@ -121,6 +121,7 @@ fn ns(seconds: u32) -> u64 {
 
 /// Returns the physical layer of a port. A port without readings has no pages.
 pub(crate) fn find(hub: &Hub, key: PortKey) -> Result<PhysicalAnswer, ApiError> {
+    let frame = hub.frame();
     let state = hub.read();
     let of = |port| state.store.physical.get((key.0, port)).cloned();
     let (port, device) = (of(Some(key.1)), of(None));
@@ -137,7 +138,7 @@ pub(crate) fn find(hub: &Hub, key: PortKey) -> Result<PhysicalAnswer, ApiError> 
         limit: 1,
     };
     let refusal = state.events(&filter).pop();
-    let health = health::of_port(&state, key);
+    let health = health::of_port(&state, frame.as_deref(), key);
     drop(state);
     let (port, device) = (port.unwrap_or_default(), device.unwrap_or_default());
     let pages = port.pages().chain(device.pages());

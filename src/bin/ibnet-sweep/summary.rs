@@ -7,6 +7,7 @@ use std::time::Duration;
 use ibnet::sweep::driver::{PortReport, SlotReport};
 use ibnet::sweep::port_record::Shares;
 use ibnet_record::Status;
+use ibnet_record::count;
 use ibnet_record::types::{Guid, PortNum, Printable};
 
 use ibnet::sweep::stats;
@@ -186,7 +187,7 @@ impl fmt::Display for Summary {
         let mut table = table::new();
         table.add_row([
             "ports",
-            &format!("{ports} on {samplers} sampler{}", plural(samplers)),
+            &format!("{ports} on {}", count::count(samplers, "sampler")),
         ]);
         table.add_row(["slots", &format!("{slots} each, {missed} missed")]);
         table.add_row([
@@ -206,7 +207,7 @@ impl fmt::Display for Summary {
         ]);
         table.add_row(["MADs", &format!("{mads:.0} a second")]);
         if *lost > 0 {
-            table.add_row(["dropped", &format!("{lost} records")]);
+            table.add_row(["dropped", &count::count(*lost, "record")]);
         }
         writeln!(f, "{}", table::show(table, &[]))?;
 
@@ -225,10 +226,6 @@ impl fmt::Display for Summary {
         }
         writeln!(f, "\n{}", table::show(table, &[3, 4]))
     }
-}
-
-fn plural(count: usize) -> &'static str {
-    if count == 1 { "" } else { "s" }
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ use ibnet::metrics::{Metrics, Peers};
 use ibnet::output::Outlet;
 use ibnet::sweep::driver::{Control, Notice, SlotReport};
 use ibnet::sweep::schedule::Schedule;
+use ibnet_record::count::count;
 use ibnet_record::types::Printable;
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -665,10 +666,10 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
             return Printable(reason).to_string();
         }
         let ports: u32 = self.workers.iter().map(|worker| worker.setup.ports()).sum();
-        let plural = if self.workers.len() == 1 { "" } else { "s" };
         format!(
-            "{ports} ports in each slot, by {} HCA port{plural}",
-            self.workers.len()
+            "{} in each slot, by {}",
+            count(ports, "port"),
+            count(self.workers.len(), "HCA port")
         )
     }
 

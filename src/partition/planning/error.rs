@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use ibnet_record::count::count;
 use ibnet_record::types::{NodeKind, Printable};
 use miette::Diagnostic;
 
@@ -28,7 +29,7 @@ pub enum PlanError {
     /// The ports do not fit on the samplers.
     #[error(
         "cannot place {ports} ports: they do not fit on {} with at most {cap} ports each; missing samplers: at least {missing}",
-        counted(*samplers, "sampler")
+        count(*samplers, "sampler")
     )]
     #[diagnostic(help("{}{}", places(suggested, *missing), caps(*enough, *samplers)))]
     TooFewSamplers {
@@ -160,15 +161,6 @@ fn suggestions(task: &Task<'_>, max: usize) -> Vec<Suggestion> {
         .collect()
 }
 
-/// Returns `1 sampler` or `2 samplers`.
-pub(crate) fn counted(number: usize, what: &str) -> String {
-    if number == 1 {
-        format!("1 {what}")
-    } else {
-        format!("{number} {what}s")
-    }
-}
-
 fn candidates(permitted: usize, samplers: usize) -> String {
     match permitted {
         0 => "all samplers are on the same leaf switch".to_owned(),
@@ -196,7 +188,7 @@ fn places(suggested: &[Suggestion], missing: usize) -> String {
     match some.is_empty() {
         true => format!(
             "add {} on any leaf switch: each has one already",
-            counted(missing, "sampler")
+            count(missing, "sampler")
         ),
         false => {
             let more = if missing > some.len() {
@@ -206,7 +198,7 @@ fn places(suggested: &[Suggestion], missing: usize) -> String {
             };
             format!(
                 "add {}, best on leaf switches without one: {}{more}",
-                counted(missing, "sampler"),
+                count(missing, "sampler"),
                 some.join(", ")
             )
         }
@@ -216,6 +208,6 @@ fn places(suggested: &[Suggestion], missing: usize) -> String {
 fn caps(enough: u32, samplers: usize) -> String {
     format!(
         ";\nor raise the cap: `--cap {enough}` is enough for {}",
-        counted(samplers, "sampler")
+        count(samplers, "sampler")
     )
 }

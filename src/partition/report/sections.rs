@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use ibnet_record::count::count;
 use ibnet_record::types::Printable;
 
 use crate::partition::planning::cables::{ChangedDevice, End, MovedCable};
@@ -49,11 +50,7 @@ impl Sections<'_> {
             "weights   {measured} of {devices} devices were measured; the others count as the median of their kind"
         )?;
         if !bad.is_empty() {
-            writeln!(
-                f,
-                "          unreadable: {}",
-                counted(bad.len(), "line", "lines")
-            )?;
+            writeln!(f, "          unreadable: {}", count(bad.len(), "line"))?;
             self.list(f, bad, |BadLine { name, line, why }| {
                 format!("{} line {line}: {}", Printable(name), Printable(why))
             })?;
@@ -143,7 +140,7 @@ impl Sections<'_> {
         writeln!(
             f,
             "changed   {} kept: {moved} moved, {new} new, {gone} gone",
-            counted(changes.kept as usize, "port", "ports")
+            count(changes.kept as usize, "port")
         )?;
         if changes.moved_more {
             writeln!(
@@ -165,11 +162,7 @@ impl Sections<'_> {
             ("moved in the secondary role", &changes.moved_secondary),
         ] {
             if !devices.is_empty() {
-                writeln!(
-                    f,
-                    "          {what}: {}",
-                    counted(devices.len(), "device", "devices")
-                )?;
+                writeln!(f, "          {what}: {}", count(devices.len(), "device"))?;
                 self.list(
                     f,
                     devices,
@@ -180,7 +173,7 @@ impl Sections<'_> {
                          from,
                          to,
                      }| {
-                        let ports = counted(*ports as usize, "port", "ports");
+                        let ports = count(*ports as usize, "port");
                         format!(
                             "{guid} `{}`, {ports}: {} to {}",
                             Printable(name),
@@ -193,11 +186,7 @@ impl Sections<'_> {
         }
         for (what, devices) in [("new", &changes.new_ports), ("gone", &changes.gone_ports)] {
             if !devices.is_empty() {
-                writeln!(
-                    f,
-                    "          {what}: {}",
-                    counted(sum(devices), "port", "ports")
-                )?;
+                writeln!(f, "          {what}: {}", count(sum(devices), "port"))?;
                 self.list(f, devices, |ChangedPorts { guid, name, ports }| {
                     let numbers: Vec<_> = ports.iter().map(ToString::to_string).collect();
                     format!("{guid} `{}`, port {}", Printable(name), numbers.join(" "))
@@ -215,11 +204,7 @@ impl Sections<'_> {
             ("lost", &topology.lost_devices),
         ] {
             if !devices.is_empty() {
-                writeln!(
-                    f,
-                    "          {what}: {}",
-                    counted(devices.len(), "device", "devices")
-                )?;
+                writeln!(f, "          {what}: {}", count(devices.len(), "device"))?;
                 self.list(f, devices, |ChangedDevice { guid, name }| {
                     format!("{what} device {guid} `{}`", Printable(name))
                 })?;
@@ -230,11 +215,7 @@ impl Sections<'_> {
             ("lost", &topology.lost_cables),
         ] {
             if !cables.is_empty() {
-                writeln!(
-                    f,
-                    "          {what}: {}",
-                    counted(cables.len(), "cable", "cables")
-                )?;
+                writeln!(f, "          {what}: {}", count(cables.len(), "cable"))?;
                 self.list(f, cables, |[one, other]| {
                     format!("{what} cable {} to {}", end(one), end(other))
                 })?;
@@ -244,7 +225,7 @@ impl Sections<'_> {
             writeln!(
                 f,
                 "          moved: {}",
-                counted(topology.moved_cables.len(), "cable", "cables")
+                count(topology.moved_cables.len(), "cable")
             )?;
             self.list(
                 f,
@@ -295,7 +276,7 @@ pub struct Load(pub u64, pub LoadUnit);
 impl fmt::Display for Load {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.1 {
-            LoadUnit::Ports => f.pad(&counted(self.0 as usize, "port", "ports")),
+            LoadUnit::Ports => f.pad(&count(self.0 as usize, "port")),
             LoadUnit::Nanoseconds => f.pad(&format!("{:.2} ms", self.0 as f64 / 1e6)),
         }
     }

@@ -11,12 +11,12 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
+use ibnet_record::count::count;
 use ibnet_record::types::NodeKind;
 use miette::Diagnostic;
 use rayon::prelude::*;
 
 use crate::partition::hosts::{self, HostsError};
-use crate::partition::planning::error::counted;
 use crate::partition::{Plan, PlanError, Reason, Request, plan, something_to_sample};
 use crate::topology::graph::UNREACHABLE;
 use crate::topology::{Device, DeviceId, Fabric, Graph};
@@ -49,7 +49,7 @@ pub enum SuggestError {
     #[diagnostic(transparent)]
     Hosts(#[from] HostsError),
     /// There are fewer hosts than necessary samplers.
-    #[error("cannot suggest {wanted} samplers: only {} to choose from{}", counted(*hosts, "host"), other_names(*unnamable))]
+    #[error("cannot suggest {wanted} samplers: only {} to choose from{}", count(*hosts, "host"), other_names(*unnamable))]
     #[diagnostic(help("{}", remedies(*enough, *unnamable)))]
     TooFewHosts {
         /// Number of necessary samplers.

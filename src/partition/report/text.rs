@@ -5,6 +5,7 @@ use std::fmt;
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
+use ibnet_record::count::count;
 use ibnet_record::types::Printable;
 
 use super::facts::{
@@ -71,7 +72,7 @@ impl Report<'_> {
             remarks,
             notes,
         } = &self.facts.read;
-        let lines = counted(*port_lines, "port line");
+        let lines = count(*port_lines, "port line");
         writeln!(
             f,
             "read      {}: {lines}, {linked_lines} with a link",
@@ -88,7 +89,7 @@ impl Report<'_> {
                     f,
                     "          {}: {}{skipped}",
                     kind.as_str(),
-                    counted(of_kind.len(), "line")
+                    count(of_kind.len(), "line")
                 )?;
                 self.list(f, &of_kind, |remark: &&RemarkFacts| {
                     format!("{}: {}", Printable(&remark.place), Printable(&remark.text))
@@ -106,34 +107,29 @@ impl Report<'_> {
         } = self.facts.assigned;
         let devices = format!(
             "{} and {}",
-            sections::counted(switches, "switch", "switches"),
-            counted(adapter_ports, "HCA port")
+            count(switches, "switch"),
+            count(adapter_ports, "HCA port")
         );
-        let samplers = counted(self.facts.samplers.len(), "sampler");
+        let samplers = count(self.facts.samplers.len(), "sampler");
         writeln!(
             f,
             "assigned  {} of {devices} to {samplers} (cap {})",
-            counted(ports as usize, "port"),
+            count(ports as usize, "port"),
             self.facts.cap_ports
         )
     }
 
     fn left_out(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let LeftOutFacts { ports, devices } = &self.facts.left_out;
-        writeln!(f, "left out  {}", counted(*ports as usize, "port"))?;
+        writeln!(f, "left out  {}", count(*ports as usize, "port"))?;
         for reason in Reason::ALL {
             let of_reason: Vec<_> = devices
                 .iter()
                 .filter(|device| device.reason == reason)
                 .collect();
             if !of_reason.is_empty() {
-                let ports = of_reason.iter().map(|device| device.ports as usize).sum();
-                writeln!(
-                    f,
-                    "          {}: {}",
-                    reason.as_str(),
-                    counted(ports, "port")
-                )?;
+                let ports: usize = of_reason.iter().map(|device| device.ports as usize).sum();
+                writeln!(f, "          {}: {}", reason.as_str(), count(ports, "port"))?;
                 let line = |device: &&LeftOutDevice| {
                     let LeftOutDevice {
                         place,
@@ -146,7 +142,7 @@ impl Report<'_> {
                         "{}: {guid} `{}`, {}",
                         Printable(place),
                         Printable(name),
-                        counted(*ports as usize, "port")
+                        count(*ports as usize, "port")
                     )
                 };
                 self.list(f, &of_reason, line)?;
@@ -248,7 +244,7 @@ impl Report<'_> {
             writeln!(
                 f,
                 " and {}: --report FILE has all",
-                counted(more, "more sampler")
+                count(more, "more sampler")
             )?;
         }
         let Balance {
@@ -264,7 +260,7 @@ impl Report<'_> {
             f,
             "\nbalance   {least_ports} to {greatest_ports} ports per sampler, mean {mean_ports:.1}"
         )?;
-        let largest = counted(greatest_ports as usize, "port");
+        let largest = count(greatest_ports as usize, "port");
         writeln!(
             f,
             "          largest load: {largest} (lower bound {lower_bound_ports})"
@@ -304,8 +300,4 @@ fn row(sampler: &SamplerFacts) -> [String; 7] {
         known(sampler.mean_hops.map(|hops| format!("{hops:.1}"))),
         known(sampler.greatest_hops.map(|hops| hops.to_string())),
     ]
-}
-
-fn counted(number: usize, what: &str) -> String {
-    sections::counted(number, what, &format!("{what}s"))
 }

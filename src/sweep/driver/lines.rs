@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use ibnet_record::count::count;
 use ibnet_record::physical::{Cable, PhysicalKind, Values};
 use ibnet_record::reader::Type;
 use ibnet_record::registers::link_down::{LinkDown, named};
@@ -331,7 +332,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
                 node, port: num, ..
             } = &self.ports[port];
             tracing::info!(node = %Printable(node), port = %num, flaps, "the link went down and came up again between two reads of its state");
-            let detail = format!("{flaps} times between two reads of the state");
+            let detail = format!("{} between two reads of the state", count(flaps, "time"));
             self.write_event(slot, EventName::LinkFlapped, Some(port), &detail);
             self.engine.read_link_down(port, self.clock.now());
         }

@@ -35,6 +35,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ibnet_record::attributes::Group;
+use ibnet_record::count::count;
 use ibnet_record::physical::Cable;
 use ibnet_record::types::PortNum;
 use ibnet_record::{EventName, Role};
@@ -420,7 +421,8 @@ impl<T: Transport, C: Clock> Driver<T, C> {
             .collect();
         if !cleared.is_empty() {
             let (groups, ports) = (cleared.join(" "), self.ports.len());
-            let detail = format!("{groups}: counters of {ports} ports are cleared by Set");
+            let of_ports = count(ports, "port");
+            let detail = format!("{groups}: counters of {of_ports} are cleared by Set");
             tracing::info!(groups, ports, "counters are cleared before they are full");
             self.write_event(self.current_slot(), EventName::Clear, None, &detail);
         }
@@ -560,7 +562,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
                 slot,
                 EventName::SlotMissed,
                 None,
-                &format!("{missed} slots could not start in time"),
+                &format!("{} could not start in time", count(missed, "slot")),
             );
         }
         if stepped != 0.0 {

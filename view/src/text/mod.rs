@@ -21,19 +21,9 @@ mod table;
 pub mod trees;
 pub mod truth;
 
+pub(crate) use ibnet_record::count::count;
+
 /// Formats a share in percent, or a dash for an unknown one.
 pub(crate) fn percent(share: Option<f64>) -> String {
     share.map_or_else(|| "-".to_owned(), |share| format!("{:.1} %", 100.0 * share))
-}
-
-/// Formats a number and its unit, in the plural if necessary: `1 port`, `2 ports`, `2 switches`.
-pub(crate) fn count(number: usize, what: &str) -> String {
-    let ending = if number == 1 {
-        ""
-    } else if what.ends_with("ch") {
-        "es"
-    } else {
-        "s"
-    };
-    format!("{number} {what}{ending}")
 }

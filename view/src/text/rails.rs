@@ -10,7 +10,7 @@ use super::{count, percent, table};
 /// Writes the traffic of each rail by leaf switch, at most `top` lines for each rail, and then the
 /// times in which a rail was slower.
 pub fn report(rails: &[RailRow], top: usize, zone: &Zone) -> String {
-    let ports = rails.iter().map(|rail| rail.ports).sum();
+    let ports: usize = rails.iter().map(|rail| rail.ports).sum();
     let mut text = format!(
         "{} with {}\n\n",
         count(rails.len(), "rail"),

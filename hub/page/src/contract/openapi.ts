@@ -52,6 +52,15 @@ export type HealthLink = PortName & {
   raw: MeasuredRatio | null;
   effective: MeasuredRatio | null;
   symbol: MeasuredRatio | null;
+  /**
+   * Ends that do not answer now, so that their condition is not known
+   */
+  silent: (PortName & {
+    /**
+     * Time of the last reading; null without one
+     */
+    read_ns: number | null;
+  })[];
 };
 export type Port = PortRecord & {
   gbps: number | null;
@@ -494,6 +503,9 @@ export interface Event {
    */
   guid: string | null;
   port: number | null;
+  /**
+   * Node description, or the sampler that an event of the hub is about
+   */
   node: string | null;
   detail: string;
   /**
@@ -726,6 +738,10 @@ export interface HealthLinks {
     watch: number;
     good: number;
   };
+  /**
+   * Number of good links of which an end does not answer
+   */
+  silent: number;
   rows: HealthLink[];
 }
 export interface Link {

@@ -9,6 +9,14 @@ export interface FoldedEvent extends EventRow {
   samplers: number;
 }
 
+/** What the events of the hub have instead of a sampler. */
+const HUB = "hub";
+
+/** Returns what an event is about that has no device: the sampler, or the hub. */
+export function samplerText({ sampler, node }: EventRow): string {
+  return sampler === HUB && node === null ? HUB : `sampler ${node ?? sampler}`;
+}
+
 /** Largest time between two equal events of a row, in nanoseconds. */
 const NEAR = 60e9;
 
@@ -20,7 +28,8 @@ type SwitchOf = (guid: string) => string | undefined;
 
 /**
  * Folds events that follow each other within a minute. Equal are those of a port or a device with
- * the same detail, whichever sampler reports them, those of a sampler, and all changes of its window.
+ * the same detail, whichever sampler reports them, those of a sampler or of the hub about the same
+ * sampler or with the same detail, and all changes of the window of a sampler.
  * A host that does not answer is in the row of its switch if the switch does not answer either.
  * The rows are newest first, and so is the result.
  */
@@ -59,7 +68,7 @@ function foldedEqual(rows: readonly EventRow[]): FoldedEvent[] {
     const event = row.event.replace(/^window_.*/, "window_changed");
     const key =
       row.guid === null
-        ? `${event} ${row.sampler}`
+        ? `${event} ${row.sampler} ${row.sampler === HUB ? (row.node ?? row.detail) : ""}`
         : `${event} ${row.guid} ${row.port} ${row.detail}`;
     const before = last.get(key);
     if (before !== undefined && before.oldest - row.ts < NEAR) {

@@ -35,3 +35,13 @@ export function hostsOfJob(answer: JobRows | null): Set<string> {
   const names = [...(row?.hosts ?? []).map(({ host }) => host), ...(row?.missing ?? [])];
   return new Set(names.map((name) => name.toLowerCase()));
 }
+
+/** Returns the node that sent most, with its share of what all nodes sent. */
+export function largestSender({
+  hosts,
+  injected_bytes,
+}: Pick<JobDetail, "hosts" | "injected_bytes">): { host: string; share: number } | null {
+  if (!injected_bytes || hosts.length === 0) return null;
+  const most = hosts.reduce((x, y) => (y.injected_bytes > x.injected_bytes ? y : x));
+  return { host: most.host, share: most.injected_bytes / injected_bytes };
+}

@@ -1,6 +1,6 @@
 //! Derives the condition of samplers.
 
-import type { SamplerRow } from "../contract/types";
+import type { AlertRow, SamplerRow } from "../contract/types";
 import { count, duration } from "./units";
 
 /** Returns the share of a sampler's ports that answered in its last slot. */
@@ -50,4 +50,17 @@ export function stateText(row: SamplerRow, newest: number): string {
   const distance = row.clock_distance_ns;
   if (distance === null) return "wrong clock";
   return `clock ${distance > 0 ? "+" : "−"}${duration(Math.abs(distance) / 1e9)}`;
+}
+
+/** Alerts about missed slots and about records that outputs dropped. */
+export const MISSED = "IbnetSlotsMissed";
+export const DROPPED = "IbnetRecordsDropped";
+
+/** Returns whether the condition of an alert about a sampler is true now, as the hub decides. */
+export function hasAlert(alerts: readonly AlertRow[], row: SamplerRow, name: string): boolean {
+  const role = row.role === "secondary" ? " secondary" : "";
+  const title = `${row.sampler} ${row.ca}/${row.ca_port}${role}`;
+  return alerts.some(
+    ({ alert, sampler, state }) => alert === name && sampler === title && state !== "resolved",
+  );
 }

@@ -2,7 +2,7 @@
 //! has 24 hours also when daylight saving time begins or ends.
 
 import type { Health } from "../contract/types";
-import { dayTime, duration, percent, significant } from "./units";
+import { count, dayTime, duration, percent, significant } from "./units";
 
 const UNITS: Record<string, number> = { s: 1e3, m: 6e4, min: 6e4, h: 36e5, d: 864e5, w: 6048e5 };
 const LONGEST = 366 * UNITS.d;
@@ -71,5 +71,5 @@ export function lackText(
   const first = (kept?.archive_from_ns ?? kept?.minutes_from_ns ?? kept?.from_ns ?? 0) / 1e6;
   if (first === 0 || first <= from - shift) return "";
   if (first < to - shift) return `before: the hub has values from ${dayTime(first + shift)} on`;
-  return `before: the hub holds only ${Math.floor((latest - first) / 6e4)} minutes`;
+  return `before: the hub holds only ${count(Math.floor((latest - first) / 6e4), "minute")}`;
 }

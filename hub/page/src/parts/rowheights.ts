@@ -71,6 +71,11 @@ export class RowHeights<Row> {
     return from;
   }
 
+  /** Returns the height of the whole rows in this room, or the room if it has none. */
+  whole(room: number): number {
+    return this.top(this.at(room)) || room;
+  }
+
   /** Returns the style of a row with its own height. */
   style(index: number): Record<string, string> {
     if (this.spans.length === 0) return {};

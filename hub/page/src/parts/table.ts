@@ -272,6 +272,11 @@ export class Table<Row> {
     if (this.sentence !== undefined)
       this.heights.measure(this.rows, this.heads.get(this.sentence.id)!, this.body);
     this.inner.style.height = `${this.heights.top(this.rows.length)}px`;
+    if (!phone().matches) return;
+    // As the style sheet does where all rows are equal.
+    this.body.style.maxHeight = "";
+    const room = this.element.clientHeight - this.body.offsetTop;
+    this.body.style.maxHeight = `${this.heights.whole(room)}px`;
   }
 
   /** Sorts the rows again by their new values, which are drawn before the new order. */

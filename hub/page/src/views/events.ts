@@ -3,7 +3,7 @@
 import { nanoseconds } from "../contract/api";
 import type { EventRows } from "../contract/types";
 import type { App } from "../model/app";
-import { type FoldedEvent, folded, kindsOf } from "../model/events";
+import { type FoldedEvent, folded, kindsOf, samplerText } from "../model/events";
 import { Poll } from "../model/poll";
 import { portKey, type Topology } from "../model/topology";
 import { count, dayTime, grouped } from "../model/units";
@@ -74,12 +74,12 @@ export function eventColumns(app: App): Column<FoldedEvent>[] {
       title: "Subject",
       width: "minmax(120px, 1fr)",
       value: (row) => row.node ?? row.sampler,
-      saved: (row) => subjectText(row, `sampler ${row.sampler}`),
+      saved: (row) => subjectText(row, samplerText(row)),
       draw: (cell, row) => {
         const isRegion = row.event.startsWith("congestion_");
         const shown = row.ts / 1e6 + (row.event === "congestion_began" ? AFTER : 0);
         const region = isRegion ? { name: null, at: shown } : null;
-        drawSubject(app, cell, row, `sampler ${row.sampler}`, region);
+        drawSubject(app, cell, row, samplerText(row), region);
       },
     },
     {
@@ -136,7 +136,7 @@ export function makeEvents(app: App, topology: Topology): View {
     label: "Events",
     columns: eventColumns(app),
     key: (row) =>
-      `${row.ts} ${row.event} ${row.guid === null ? row.sampler : portKey(row.guid, row.port ?? 0)}`,
+      `${row.ts} ${row.event} ${row.guid === null ? samplerText(row) : portKey(row.guid, row.port ?? 0)}`,
     open: (row) =>
       app.go({ at: Math.ceil(row.ts / 1e6 / app.interval) * app.interval, range: null }),
     sort: "ts",

@@ -1,5 +1,6 @@
 //! Describes faults in words.
 
+import { hasValue, LINK_DOWN } from "../contract/frame";
 import type { ErrorRow } from "../contract/types";
 import type { App } from "../model/app";
 import { portKey } from "../model/topology";
@@ -13,7 +14,7 @@ const NAMES: Record<string, string> = {
   flapping: "link goes up and down",
   degraded: "link is slower than before",
   ends_differ: "the ends report different rates or MTUs",
-  was_down: "link was down, is up again",
+  was_down: "link was down once",
 };
 
 /** Faults that need a person, most severe first. Counters come after them. */
@@ -22,6 +23,13 @@ const SEVERE = ["unreachable", "wrong_device", "link_down", "flapping", "degrade
 /** Returns whether a fault needs a person now. */
 export function isSevere(row: ErrorRow): boolean {
   return SEVERE.includes(row.what);
+}
+
+/** Returns the faults of a port with the state of its link in a value that is newer than they are. */
+export function faultsAt(rows: readonly ErrorRow[], code: number): ErrorRow[] {
+  const before = code === LINK_DOWN ? "was_down" : hasValue(code) ? "link_down" : "";
+  const now = before === "was_down" ? "link_down" : "was_down";
+  return rows.map((row) => (row.what === before ? { ...row, what: now } : row));
 }
 
 /** Returns a fault as text. */

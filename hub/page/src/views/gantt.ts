@@ -5,7 +5,7 @@ import { utilizationScale } from "../draw/scale";
 import { theme } from "../draw/theme";
 import type { App } from "../model/app";
 import { type Cell, head, timeCells, timeHeads } from "../model/csv";
-import { clock, dateTime, dayTime, duration, grouped, scaled } from "../model/units";
+import { clock, count, dateTime, dayTime, duration, grouped, scaled } from "../model/units";
 import { h, setStyle, setText } from "../parts/dom";
 import { saveButtons } from "../parts/save";
 import { hideTip, showTip } from "../parts/tooltip";
@@ -129,7 +129,7 @@ export class JobGantt {
     setStyle(shade, { left: `${place(run.from)}%`, width: `${place(run.to) - place(run.from)}%` });
     const nodes =
       bar.gbps === null
-        ? `${grouped(bar.nodes)} nodes`
+        ? count(bar.nodes, "node")
         : `${grouped(bar.here)} of ${grouped(bar.nodes)} nodes here`;
     const end = bar.runs ? "runs" : `to ${dateTime(bar.to)}`;
     const rate = bar.gbps === null ? "this job" : `${scaled(bar.gbps * 1e9, "b/s")} on these links`;

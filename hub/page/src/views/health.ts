@@ -11,14 +11,14 @@ import { makeFilter, orderOf } from "../parts/filter";
 import { type Column, Table } from "../parts/table";
 import type { View } from "../parts/view";
 import { portColumn } from "./columns";
-import { isFault, verdictText } from "./verdict";
+import { isFault, verdictName, verdictSince, verdictText } from "./verdict";
 
 /** Time between two requests in milliseconds. */
 const PERIOD = 10_000;
 /** Max number of links that the view requests. */
 const MAX = 2000;
 
-const VERDICTS: readonly HealthLink["verdict"][] = ["replace", "clean", "watch", "good"];
+const VERDICTS = ["replace", "clean", "watch", "unknown", "good"] as const;
 
 function text(
   id: string,
@@ -49,14 +49,14 @@ export function makeHealth(app: App, _topology: Topology): View {
       id: "verdict",
       line: 1,
       title: "Verdict",
-      hint: "Worst first: replace, clean, watch, good",
-      width: "62px",
+      hint: "Worst first: replace, clean, watch, unknown (an end does not answer), good",
+      width: "68px",
       value: (row) => row.rank,
-      saved: (row) => row.verdict,
+      saved: verdictName,
       draw: (cell, row) => {
-        setText(cell, row.verdict);
+        setText(cell, verdictName(row));
         cell.classList.toggle("alert-text", isFault(row));
-        cell.classList.toggle("muted", row.verdict === "good");
+        cell.classList.toggle("muted", verdictName(row) === "good");
       },
     },
     {
@@ -85,9 +85,9 @@ export function makeHealth(app: App, _topology: Topology): View {
       line: 2,
       title: "Since",
       width: "84px",
-      value: ({ since_ns }) => since_ns,
+      value: verdictSince,
       unit: "time",
-      text: ({ since_ns }) => (since_ns === 0 ? "–" : dayTime(since_ns / 1e6)),
+      text: (row) => (verdictSince(row) === 0 ? "–" : dayTime(verdictSince(row) / 1e6)),
     },
     {
       id: "raw",
@@ -166,15 +166,17 @@ export function makeHealth(app: App, _topology: Topology): View {
 }
 
 function matches(row: HealthLink, wanted: string): boolean {
-  const { node, peer, serial, part, vendor, verdict } = row;
-  const texts = [node, peer?.node ?? "", serial, part, vendor, verdict, verdictText(row)];
+  const { node, peer, serial, part, vendor } = row;
+  const verdict = [verdictName(row), verdictText(row)];
+  const texts = [node, peer?.node ?? "", serial, part, vendor, ...verdict];
   return texts.some((each) => each.toLowerCase().includes(wanted));
 }
 
 /** Returns the number of links of each verdict. */
-function summary({ counts, known, rows }: HealthLinks): string {
-  const parts = VERDICTS.filter((verdict) => counts[verdict] > 0).map(
-    (verdict) => `${grouped(counts[verdict])} ${verdict}`,
+function summary({ counts, silent, known, rows }: HealthLinks): string {
+  const all = { ...counts, unknown: silent, good: counts.good - silent };
+  const parts = VERDICTS.filter((name) => all[name] > 0).map(
+    (name) => `${grouped(all[name])} ${name}`,
   );
   const left = known > rows.length ? `; the worst ${grouped(rows.length)} are listed` : "";
   return `${count(known, "link")}: ${parts.join(", ") || "none judged"}${left}`;

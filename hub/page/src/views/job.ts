@@ -11,20 +11,11 @@ import type {
 import { zoom } from "../draw/theme";
 import type { App } from "../model/app";
 import { partialSpans } from "../model/group";
-import { jobRates, jobSeconds } from "../model/job";
+import { jobRates, jobSeconds, largestSender } from "../model/job";
 import { Poll } from "../model/poll";
 import { moved, shiftText } from "../model/shift";
 import { portKey, type Topology } from "../model/topology";
-import {
-  clock,
-  count,
-  dateTime,
-  duration,
-  grouped,
-  percent,
-  scaled,
-  significant,
-} from "../model/units";
+import { clock, count, dateTime, duration, grouped, percent, scaled } from "../model/units";
 import { Chart, type Curve } from "../parts/chart";
 import { h, setText } from "../parts/dom";
 import { ShiftControl } from "../parts/shift";
@@ -84,24 +75,9 @@ class JobView implements View {
       height: 188 * zoom(),
       select: (from, to) => app.go({ range: { from, to }, at: null }, true),
     });
-    this.trees = table(
-      "Congestion trees",
-      treeColumns(app),
-      "No node waited in a congestion tree.",
-      "blocked",
-    );
-    this.neighbours = table(
-      "Neighbours",
-      neighbourColumns(app),
-      "No other job used these links.",
-      "up",
-    );
-    this.uplinks = table(
-      "Links between switches",
-      linkColumns(app),
-      "The traffic of the job stayed on its leaf switches.",
-      "up",
-    );
+    this.trees = table("Congestion trees", treeColumns(app), "", "blocked");
+    this.neighbours = table("Neighbours", neighbourColumns(app), "", "up");
+    this.uplinks = table("Links between switches", linkColumns(app), "", "up");
     this.phases = table("Phases of the application", phaseColumns(), "", "sent");
     this.phasePanel.body.append(this.phases.element);
     this.nodes = table(
@@ -195,6 +171,11 @@ class JobView implements View {
     setText(this.title, `Job ${row.job}${row.name === null ? "" : `, ${row.name}`}`);
     setText(this.text, verdict(row));
     this.showFigures(row);
+    const hasRange = row.links_from_ns < row.links_to_ns;
+    const none = (text: string) => (hasRange ? text : "The records of its time are gone.");
+    this.trees.setEmpty(none("Nothing: no node of the job waited in a congestion tree."));
+    this.neighbours.setEmpty(none("No other job used these links."));
+    this.uplinks.setEmpty(none("The traffic of the job stayed on its leaf switches."));
     this.trees.setRows(row.trees);
     this.neighbours.setRows(row.neighbours.filter((other) => ranWithin(other, row)));
     this.jobs.show(row);
@@ -204,7 +185,6 @@ class JobView implements View {
     this.phasePanel.element.hidden = row.phases.length === 0 && row.marks_error === null;
     this.phases.setEmpty(row.marks_error === null ? "" : `${row.marks_error}.`);
     this.phases.setRows(row.phases);
-    const hasRange = row.links_from_ns < row.links_to_ns;
     const span = hasRange
       ? `${clock(row.links_from_ns / 1e6)} to ${clock(row.links_to_ns / 1e6)}`
       : "the records of its time are gone";
@@ -229,6 +209,11 @@ class JobView implements View {
         ? ""
         : `, known for ${duration(covered)} of ${duration(measured)}`;
     const uneven = row.imbalance.max_to_mean;
+    const most = largestSender(row);
+    const sender = (host: string) => {
+      const href = this.app.href({ view: "ports", item: "", options: { q: host } });
+      return h("a", { href }, host);
+    };
     this.figures.replaceChildren(
       figure(
         "Nodes",
@@ -261,8 +246,10 @@ class JobView implements View {
       ),
       figure(
         "Largest sender",
-        uneven === null ? "–" : `${uneven.toFixed(2)} ×`,
-        "the mean of the nodes",
+        most === null ? "–" : sender(most.host),
+        most === null || uneven === null
+          ? ""
+          : `${percent(most.share)} of the data, ${uneven.toFixed(2)}\u00a0×\u00a0the\u00a0mean`,
       ),
     );
   }
@@ -450,8 +437,8 @@ function neighbourColumns(app: App): Column<JobNeighbour>[] {
 
 function linkColumns(app: App): Column<JobLink>[] {
   return [
-    { ...portColumn<JobLink>(app, "port", "From", ({ from }) => from), width: "minmax(80px, 1fr)" },
-    { ...portColumn<JobLink>(app, "to", "To", ({ to }) => to), width: "minmax(74px, 1fr)" },
+    { ...portColumn<JobLink>(app, "port", "From", ({ from }) => from), width: "minmax(72px, 1fr)" },
+    { ...portColumn<JobLink>(app, "to", "To", ({ to }) => to), width: "minmax(64px, 1fr)" },
     shareColumn(
       "used",
       "Used",
@@ -466,18 +453,18 @@ function linkColumns(app: App): Column<JobLink>[] {
       ({ blocked }) => blocked,
       true,
     ),
-    {
-      id: "up",
-      title: "Job, Gb/s",
-      hint: "Estimated data rate of the job from the leaf switch (up) and to it (down), in Gb/s",
-      end: true,
-      width: "82px",
-      value: (row) => row.job_up_gbps + row.job_down_gbps,
-      saved: (row) => 1e9 * (row.job_up_gbps + row.job_down_gbps),
-      savedTitle: "Job, up and down",
-      unit: "b/s",
-      text: (row) => `${significant(row.job_up_gbps)}, ${significant(row.job_down_gbps)}`,
-    },
+    rateColumn(
+      "up",
+      "Job up",
+      "Estimated data rate of the job from the leaf switch",
+      (row) => row.job_up_gbps,
+    ),
+    rateColumn(
+      "down",
+      "Job down",
+      "Estimated data rate of the job to the leaf switch",
+      (row) => row.job_down_gbps,
+    ),
   ];
 }
 

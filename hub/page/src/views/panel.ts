@@ -30,7 +30,7 @@ export function panel(title: string, className = "", ...tools: Node[]): Panel {
 }
 
 /** A number with its title and a note. */
-export function figure(title: string, value: string, note: string): HTMLElement {
+export function figure(title: string, value: string | Node, note: string): HTMLElement {
   return h(
     "div",
     { class: "figure" },

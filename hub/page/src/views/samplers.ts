@@ -7,6 +7,9 @@ import type { App } from "../model/app";
 import { Poll } from "../model/poll";
 import {
   answeredShare,
+  DROPPED,
+  hasAlert,
+  MISSED,
   newestSlot,
   samplerState,
   samplersText,
@@ -26,7 +29,7 @@ export function makeSamplers(app: App, _topology: Topology): View {
     hint: string,
     value: (row: SamplerRow) => number | null,
     text: (row: SamplerRow) => string,
-    alert = false,
+    alert: (row: SamplerRow) => boolean = () => false,
     unit = "",
   ): Column<SamplerRow> => ({
     id,
@@ -39,9 +42,11 @@ export function makeSamplers(app: App, _topology: Topology): View {
     saved: unit === "s" ? (row) => seconds(value(row)) : undefined,
     draw: (cell, row) => {
       setText(cell, text(row));
-      if (alert) cell.classList.toggle("alert-text", (value(row) ?? 0) > 0);
+      cell.classList.toggle("alert-text", alert(row));
     },
   });
+  const hasAlertOf = (name: string) => (row: SamplerRow) =>
+    hasAlert(app.alerts.answer?.rows ?? [], row, name);
   let newest = 0;
   const age = (row: SamplerRow) =>
     row.last_slot === null ? null : ((newest - row.last_slot) * app.interval) / 1000;
@@ -102,7 +107,7 @@ export function makeSamplers(app: App, _topology: Topology): View {
         "Ports without an answer: timeouts, and ports of unreachable devices",
         (row) => row.timeout + row.unreachable,
         (row) => grouped(row.timeout + row.unreachable),
-        true,
+        (row) => row.timeout + row.unreachable > 0,
       ),
       width: "86px",
     },
@@ -113,7 +118,7 @@ export function makeSamplers(app: App, _topology: Topology): View {
         "Duration of the last sweep",
         (row) => row.duration_ns,
         (row) => (row.duration_ns === null ? "–" : duration(row.duration_ns / 1e9)),
-        false,
+        undefined,
         "s",
       ),
       line: 2,
@@ -137,7 +142,7 @@ export function makeSamplers(app: App, _topology: Topology): View {
       "99th percentile of the round-trip time",
       (row) => row.rtt_p99_ns,
       (row) => (row.rtt_p99_ns === null ? "–" : duration(row.rtt_p99_ns / 1e9)),
-      false,
+      undefined,
       "s",
     ),
     {
@@ -151,18 +156,18 @@ export function makeSamplers(app: App, _topology: Topology): View {
     number(
       "missed",
       "Missed",
-      "Slots that could not start",
+      "Slots that could not start, since the start of the hub; red while an alert is about them",
       (row) => row.slots_missed,
       (row) => grouped(row.slots_missed),
-      true,
+      hasAlertOf(MISSED),
     ),
     number(
       "lost",
       "Lost",
-      "Records that outputs dropped",
+      "Records that outputs dropped, since the start of the hub; red while an alert is about them",
       (row) => row.lines_lost,
       (row) => grouped(row.lines_lost),
-      true,
+      hasAlertOf(DROPPED),
     ),
     {
       id: "input",
@@ -210,7 +215,7 @@ export function makeSamplers(app: App, _topology: Topology): View {
         const seconds = (health.kept.to_ns - health.kept.from_ns) / 1e9;
         setText(
           kept,
-          `The hub keeps ${duration(seconds)} of ${count(health.kept.ports, "port")} in ${scaled(health.kept.octets, "B")} of memory. Version ${health.version}.`,
+          `The hub keeps ${duration(seconds)} of ${count(health.kept.ports, "port")} in ${scaled(health.kept.octets, "B")} of memory. Version ${health.version}. Missed slots and lost records are those since its start.`,
         );
       }
       if (health?.archive) {

@@ -28,10 +28,10 @@ import type { View } from "../parts/view";
 import { CablingNote } from "./cabling";
 import { drawPort, meterColumn, rank } from "./columns";
 import { eventColumns } from "./events";
-import { bySeverity, faultText, isSevere } from "./faults";
+import { bySeverity, faultsAt, faultText, isSevere } from "./faults";
 import { panel } from "./panel";
 import { physicalReason, switchCard } from "./physical";
-import { isFault, verdictText } from "./verdict";
+import { isFault, verdictName, verdictText } from "./verdict";
 
 /** Time between two requests for health, sensors and events, in milliseconds. */
 const PERIOD = 5000;
@@ -235,7 +235,7 @@ class SwitchView implements View {
       }
     }
     if (isNew[2] || physical.error !== "") this.showDevice();
-    if (isNew[3]) this.events.setRows(folded(events.answer?.rows ?? []));
+    if (isNew[3] && events.answer !== null) this.events.setRows(folded(events.answer.rows));
   }
 
   private showDevice(): void {
@@ -344,9 +344,15 @@ class SwitchView implements View {
     );
   }
 
+  /** Returns the faults of a port, with the state of its link that the front shows. */
+  private rows(port: number): ErrorRow[] {
+    const rows = this.errors.get(port) ?? [];
+    return this.app.state.range === null ? faultsAt(rows, this.code(UTILIZATION, port)) : rows;
+  }
+
   /** Returns the faults of a port and the verdict on its link in words; empty if it is well. */
   private faults(port: number): string {
-    const rows = this.errors.get(port) ?? [];
+    const rows = this.rows(port);
     const verdict = this.verdicts.get(port);
     const texts = rows.map((row) => faultText(row));
     if (verdict !== undefined && isFault(verdict)) texts.push(`${verdict.verdict} the cable`);
@@ -455,7 +461,7 @@ class SwitchView implements View {
           const text = this.condition(port) || "–";
           setText(cell, text);
           cell.title = text;
-          const rows = this.errors.get(port) ?? [];
+          const rows = this.rows(port);
           const isBad = rows.some(isSevere) || (verdict !== undefined && isFault(verdict));
           cell.classList.toggle("alert-text", isBad);
         },
@@ -467,8 +473,9 @@ class SwitchView implements View {
   private condition(port: number): string {
     const verdict = this.verdicts.get(port);
     if (verdict === undefined) return this.faults(port);
+    const name = verdictName(verdict);
     const isOther = verdict.verdict !== "good" && verdict.guid !== this.guid;
-    const end = isOther ? `${verdict.verdict} at the other end` : verdict.verdict;
+    const end = isOther ? `${name} at the other end` : name;
     const rules = [end, verdictText(verdict)];
     return this.faults(port) || rules.filter((part) => part !== "").join(": ");
   }
@@ -477,7 +484,7 @@ class SwitchView implements View {
 
   /** Returns how much a port needs a person: faults first, then waiting, then load. */
   private badness(port: number): number {
-    const rows = this.errors.get(port) ?? [];
+    const rows = this.rows(port);
     const verdict = this.verdicts.get(port);
     const share = (code: number) => (rank(code) ?? 0) / FULL;
     return (
@@ -500,7 +507,8 @@ class SwitchView implements View {
       ].flatMap(([name, number]) => (number === 0 ? [] : [`${number} ${name}`])),
     ];
     const faulty = this.ports.filter((port) => this.faults(port) !== "").length;
-    parts.push(faulty === 0 ? "no faults" : `${count(faulty, "port")} with faults or errors`);
+    if (this.polls.errors.answer !== null)
+      parts.push(faulty === 0 ? "no faults" : `${count(faulty, "port")} with faults or errors`);
     const silent = this.ports.every((port) => this.code(UTILIZATION, port) === NO_ANSWER);
     setText(this.text, silent ? "The switch does not answer." : `${parts.join(", ")}.`);
     this.text.classList.toggle("alert-text", silent);

@@ -264,6 +264,59 @@ test("compared_ports_are_in_one_chart_and_in_the_export", { skip }, async (conte
   assert.deepEqual(faults, []);
 });
 
+/** Returns the tables that have more rows than room, and those whose last visible row is cut. */
+const tablesWithMore = () => {
+  const bodies = [...document.querySelectorAll(".table-body")].filter(
+    (body) => body.scrollHeight > body.clientHeight + 2 && body.clientHeight > 0,
+  );
+  const isCut = (body) => {
+    const { bottom } = body.getBoundingClientRect();
+    return [...body.querySelectorAll(".table-row:not([hidden])")].some((row) => {
+      const box = row.getBoundingClientRect();
+      return box.top < bottom - 1 && box.bottom > bottom + 1;
+    });
+  };
+  const name = (body) => body.getAttribute("aria-label");
+  return { all: bodies.map(name), cut: bodies.filter(isCut).map(name) };
+};
+
+test("table_with_more_rows_than_room_ends_with_a_whole_row", { skip }, async (context) => {
+  const { rows } = await hub.json("jobs");
+  for (const [width, height] of [
+    [390, 844],
+    [1366, 768],
+    [1920, 1080],
+  ]) {
+    const { page } = await openPage(context, shared.browser, hub, { viewport: { width, height } });
+    for (const view of ["ports", "links", "health", "events", `job/${rows[0].job}`]) {
+      await show(page, hub, view);
+      const { all, cut } = await page.evaluate(tablesWithMore);
+      assert.deepEqual(cut, [], `${view} at ${width} x ${height}`);
+      if (view === "ports") assert.equal(all.length, 1);
+    }
+    await page.close();
+  }
+});
+
+test("job_that_nothing_held_up_has_a_line_of_text_and_no_table", { skip }, async (context) => {
+  const { page } = await openPage(context, shared.browser, hub);
+  const { rows } = await hub.json("jobs");
+  await page.route("**/api/v1/job/*", async (route) => {
+    const answer = await (await route.fetch()).json();
+    const [links_from_ns, links_to_ns] = [1, 2];
+    await route.fulfill({ json: { ...answer, trees: [], links_from_ns, links_to_ns } });
+  });
+  await show(page, hub, `job/${rows[0].job}`);
+  const part = page.locator(".job-part", { has: page.locator("h2:text-is('Held up by')") });
+  assert.equal(
+    await part.locator(".empty").innerText(),
+    "Nothing: no node of the job waited in a congestion tree.",
+  );
+  // The head is for screen readers only.
+  const clip = (head) => getComputedStyle(head).clipPath;
+  assert.equal(await part.locator(".table-top").evaluate(clip), "inset(50%)");
+});
+
 test("job_page_shows_its_traffic_and_marks_its_nodes", { skip }, async (context) => {
   const { page, faults } = await openPage(context, shared.browser, hub);
   await hub.until(async () =>
@@ -280,6 +333,11 @@ test("job_page_shows_its_traffic_and_marks_its_nodes", { skip }, async (context)
     all.map(({ textContent }) => textContent),
   );
   assert.equal(figures[0], String(row.node_count));
+  const { hosts } = await hub.json(`job/${row.job}`);
+  assert.ok(
+    hosts.some(({ host }) => host === figures.at(-1)),
+    figures.at(-1),
+  );
   assert.deepEqual(
     await page.$$eval(".job-part h2", (all) => all.map((each) => each.textContent)),
     [

@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { load } from "../load.mjs";
 
-const { faultsOf } = await load("src/views/faults.ts");
+const { faultsAt, faultsOf } = await load("src/views/faults.ts");
+const { LINK_DOWN, NO_ANSWER } = await load("src/contract/frame.ts");
 
 const fault = (what, guid, port, peer, more = {}) => ({
   ...{ what, guid, port, link: "4xEDR", increase: null, rate: null, devices_behind: 0 },
@@ -29,4 +30,12 @@ test("both_ends_of_a_cable_are_one_fault_and_counters_are_not", () => {
       ["symbol_error_counter", "0x1", 1],
     ],
   );
+});
+
+test("state_of_a_link_is_that_of_the_newest_value", () => {
+  const rows = ["was_down", "link_down", "flapping"].map((what) => fault(what, "0x1", 1, null));
+  const at = (code) => faultsAt(rows, code).map(({ what }) => what);
+  assert.deepEqual(at(LINK_DOWN), ["link_down", "link_down", "flapping"]);
+  assert.deepEqual(at(0), ["was_down", "was_down", "flapping"]);
+  assert.deepEqual(at(NO_ANSWER), ["was_down", "link_down", "flapping"]);
 });

@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { load } from "../load.mjs";
 
-const { isFault, verdictSentence, verdictText } = await load("src/views/verdict.ts");
+const { isFault, verdictName, verdictSentence, verdictSince, verdictText } =
+  await load("src/views/verdict.ts");
 
 const GOOD = {
   verdict: "good",
@@ -13,6 +14,7 @@ const GOOD = {
   serial: "SN7",
   vendor: "V",
   part: "P",
+  silent: [],
 };
 
 test("good_link_has_no_reason_and_a_judged_one_names_what_to_replace", () => {
@@ -30,4 +32,25 @@ test("good_link_has_no_reason_and_a_judged_one_names_what_to_replace", () => {
 
 test("verdict_states_how_much_was_seen", () => {
   assert.equal(verdictText({ ...GOOD, seen_minutes: 48 }), "48 of 125 minutes seen");
+});
+
+test("good_link_with_an_end_that_does_not_answer_is_unknown_and_a_bad_one_stays_bad", () => {
+  const end = (port, read_ns) => ({ guid: "0x1", port, node: "n1", read_ns });
+  const since = new Date(2023, 4, 6, 7, 8).getTime();
+  const silent = [end(1, 1e6 * since), end(2, null)];
+  const row = { ...GOOD, silent };
+  assert.deepEqual(
+    [verdictText(row), verdictName(row), verdictName(GOOD)],
+    [
+      "not known since 2023-05-06 07:08: no answer of n1 / 1; never read: no answer of n1 / 2",
+      "unknown",
+      "good",
+    ],
+  );
+  assert.match(verdictSentence(row), /^Physical layer: unknown: not known since/);
+  const both = { ...GOOD, since_ns: 7, silent: [end(1, 5), end(3, 4)] };
+  const same = verdictText({ ...GOOD, silent: [end(1, 5), end(3, 5)] });
+  assert.match(same, /: no answer of n1 \/ 1, n1 \/ 3$/);
+  assert.deepEqual([both, row, { ...both, verdict: "watch" }].map(verdictSince), [4, 0, 7]);
+  assert.equal(verdictName({ ...row, verdict: "replace" }), "replace");
 });

@@ -19,14 +19,15 @@ const {
 } = await load("src/contract/frame.ts");
 const { combineCodes, largestCell, largestFirst } = await load("src/views/heatmap/rows.ts");
 const { answersText, rootTexts, totalsOf } = await load("src/model/totals.ts");
-const { newestSlot, samplerState, samplersText, stateText } = await load("src/model/samplers.ts");
-const { jobRates } = await load("src/model/job.ts");
+const { hasAlert, newestSlot, samplerState, samplersText, stateText } =
+  await load("src/model/samplers.ts");
+const { jobRates, largestSender } = await load("src/model/job.ts");
 const { jobsText, regionText } = await load("src/model/regions.ts");
 const { squareOf } = await load("src/model/matrix.ts");
 const { sceneOf } = await load("src/views/map/units.ts");
 const { layoutOf } = await load("src/views/map/layout.ts");
 const { cellText, valueCells, valueHeads } = await load("src/model/metric.ts");
-const { folded, kindsOf } = await load("src/model/events.ts");
+const { folded, kindsOf, samplerText } = await load("src/model/events.ts");
 const { rangeOf, usualRange } = await load("src/views/heatmap/range.ts");
 const { courseRows, csv, fileName, timeCells } = await load("src/model/csv.ts");
 const { binEnds, largest, partialSpans } = await load("src/model/group.ts");
@@ -105,6 +106,18 @@ test("samplers_on_time_with_few_answers_are_not_called_well", () => {
     "1 of 3 samplers late, lost or with a wrong clock, 1 with few answers",
   );
   assert.equal(samplersText([], 0), "");
+});
+
+test("alert_of_a_sampler_is_that_of_its_port_and_role_while_it_is_not_over", () => {
+  const alert = (sampler, state) => ({ alert: "A", sampler, state });
+  const row = { sampler: "n1", ca: "mlx5_0", ca_port: 1, role: "primary" };
+  const has = (sampler, state, more = {}) =>
+    hasAlert([alert(sampler, state)], { ...row, ...more }, "A");
+  assert.ok(has("n1 mlx5_0/1", "firing") && has("n1 mlx5_0/1", "pending"));
+  assert.ok(has("n1 mlx5_0/1 secondary", "firing", { role: "secondary" }));
+  assert.ok(!has("n1 mlx5_0/1", "resolved") && !has("n1 mlx5_0/2", "firing"));
+  assert.ok(!has("n1 mlx5_0/1", "firing", { role: "secondary" }));
+  assert.ok(!hasAlert([alert("n1 mlx5_0/1", "firing")], row, "B"));
 });
 
 const read = (cell) => [codeIn(cell), Math.round(100 * knownShare(cell))];
@@ -475,6 +488,14 @@ test("range_of_a_heat_map_ends_with_the_values_that_are_shown", () => {
   assert.equal(usualRange({ unit: "share" }), "full");
 });
 
+test("largest_sender_of_a_job_has_its_share_and_a_job_without_data_has_none", () => {
+  const hosts = [1, 6, 3].map((bytes, index) => ({ host: `n${index}`, injected_bytes: bytes }));
+  assert.deepEqual(largestSender({ hosts, injected_bytes: 10 }), { host: "n1", share: 0.6 });
+  for (const injected_bytes of [0, null])
+    assert.equal(largestSender({ hosts, injected_bytes }), null);
+  assert.equal(largestSender({ hosts: [], injected_bytes: 1 }), null);
+});
+
 test("equal_events_are_folded_and_keep_the_newest_time", () => {
   const event = (seconds, name, sampler, port = null, detail = "") => ({
     ts: seconds * 1e9,
@@ -532,6 +553,24 @@ test("square_has_nodes_by_leaf_switch_and_then_the_other_hosts", () => {
   assert.deepEqual([square.get("n10 n2").estimate_bytes, square.get("n2 other")], [7, undefined]);
   assert.equal(most, 7);
   assert.equal(squareOf(cells.slice(0, 1)).most, 90);
+});
+
+test("events_of_the_hub_are_about_their_sampler_and_those_of_two_are_not_one", () => {
+  const event = (sampler, node, detail = "") => ({
+    ...{ ts: 1e9, event: "sampler_silent", sampler, guid: null, port: null },
+    ...{ node, detail },
+  });
+  const rows = [event("hub", "a"), event("hub", "b"), event("hub", "a"), event("b", null)];
+  assert.deepEqual(
+    folded(rows).map((row) => [samplerText(row), row.count]),
+    [
+      ["sampler a", 2],
+      ["sampler b", 1],
+      ["sampler b", 1],
+    ],
+  );
+  const inputs = ["input x", "input y"].map((detail) => event("hub", null, detail));
+  assert.deepEqual(folded(inputs).map(samplerText), ["hub", "hub"]);
 });
 
 test("hosts_behind_a_dead_switch_are_in_its_row", () => {

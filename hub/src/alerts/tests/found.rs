@@ -151,7 +151,7 @@ fn dead_devices_have_one_alert_each_and_none_for_their_links() {
         .find(|alert| alert.state == Phase::Firing);
     assert_eq!(
         dead.map(|alert| alert.summary.as_str()),
-        Some("Switch n2 does not answer, nor do 1 devices behind it")
+        Some("Switch n2 does not answer, nor does 1 device behind it")
     );
 }
 
@@ -282,6 +282,29 @@ fn errors_of_an_hour_are_added_up() {
     assert_eq!(fabric.run(5 * 60, errors, json!({})), nothing());
 }
 
+#[test]
+fn link_that_goes_down_often_has_one_alert_and_an_end_alone_too() {
+    let mut fabric = Fabric::new(|_| ());
+    let start = fabric.second;
+    let downs = move |ports: &'static [Key]| {
+        move |port: Key, record: &mut Value| {
+            let second = record["slot"].as_u64().expect("a slot");
+            let is_down = ports.contains(&port);
+            record["link_downed_counter"] = json!(u64::from(is_down) * (second - start) / 60);
+            true
+        }
+    };
+    assert_eq!(
+        fabric.run(6 * 60, downs(&[(0x101, 1)]), json!({})),
+        ["InfinibandLinkFlapping/0x0000000000000101/1"]
+    );
+    let mut fabric = Fabric::new(|_| ());
+    assert_eq!(
+        fabric.run(6 * 60, downs(&[(0x101, 1), (1, 2)]), json!({})),
+        ["InfinibandLinkFlapping/0x0000000000000001/2"]
+    );
+}
+
 /// Adds a minute of bit errors at both ends of the link between the switches. Each end has this
 /// many wrong bits after error correction in a minute.
 fn add_bit_errors(fabric: &mut Fabric, minute: u64, wrong: [u64; 2]) {
@@ -336,6 +359,30 @@ fn link_to_repair_is_found_once_enough_was_seen() {
     assert_eq!(of_link, [id]);
     let list = serde_json::to_value(health::find(&fabric.hub, 0)).expect("JSON");
     assert_eq!(list["counts"]["replace"], 1);
+}
+
+#[test]
+fn condition_of_a_link_is_not_known_while_an_end_does_not_answer() {
+    let mut fabric = Fabric::new(|_| ());
+    (0..=3).for_each(|minute| add_bit_errors(&mut fabric, minute, [0, 0]));
+    let read_ns = (fabric.second - 1) * SECOND;
+    let found = |fabric: &Fabric| {
+        let list = serde_json::to_value(health::find(&fabric.hub, 0)).expect("JSON");
+        let row = &list["rows"][0];
+        (
+            list["silent"].clone(),
+            row["verdict"].clone(),
+            row["silent"].clone(),
+        )
+    };
+    let good = (json!(0), json!("good"), json!([]));
+    assert_eq!(found(&fabric), good);
+    let dead = with(&[(2, 1)], json!({"status": "unreachable"}));
+    fabric.run(3, dead, json!({}));
+    let end = json!({"guid": Guid(2).to_string(), "port": 1, "node": "n2", "read_ns": read_ns});
+    assert_eq!(found(&fabric), (json!(1), json!("good"), json!([end])));
+    fabric.run(3, healthy, json!({}));
+    assert_eq!(found(&fabric), good);
 }
 
 /// Adds a reading of four planes of a port. `states` and `bytes` are theirs.

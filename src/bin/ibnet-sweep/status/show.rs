@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use ibnet_record::Role;
+use ibnet_record::count::count;
 use serde::Serialize;
 
 use super::super::table;
@@ -161,9 +162,10 @@ fn totals(rows: &[Row], now: u64) -> String {
         let count = rows.iter().filter(|row| row.state(now) == state).count();
         (count > 0).then(|| format!("{count} {}", state.as_str()))
     });
-    let plural = if samplers == 1 { "" } else { "s" };
     format!(
-        "{samplers} sampler{plural}{of_rows}, {ports} ports: {}",
+        "{}{of_rows}, {}: {}",
+        count(samplers, "sampler"),
+        count(ports, "port"),
         states.into_iter().flatten().collect::<Vec<_>>().join(", ")
     )
 }

@@ -11,6 +11,7 @@
 
 use std::collections::BTreeMap;
 
+use ibnet_record::count::count;
 use ibnet_record::types::{Guid, NodeKind};
 
 use crate::partition::Plan;
@@ -146,17 +147,16 @@ impl Picture {
         format!(
             "{}: {} of {} and {} on {}, cap {}",
             self.source,
-            count(ports as usize, "port", "ports"),
+            count(ports as usize, "port"),
             count(
                 self.switches
                     .iter()
                     .filter(|switch| switch.sampler.is_some())
                     .count(),
                 "switch",
-                "switches"
             ),
-            count(self.hca_ports, "HCA port", "HCA ports"),
-            count(self.samplers.len(), "sampler", "samplers"),
+            count(self.hca_ports, "HCA port"),
+            count(self.samplers.len(), "sampler"),
             self.cap
         )
     }
@@ -172,10 +172,10 @@ impl Picture {
         let mut lines = vec![format!("{} {}", switch.name, switch.guid)];
         lines.push(format!(
             "{}, sampled by {}",
-            count(switch.ports, "port", "ports"),
+            count(switch.ports, "port"),
             host(switch.sampler)
         ));
-        let hcas = |ports| count(ports, "HCA port", "HCA ports");
+        let hcas = |ports| count(ports, "HCA port");
         lines.extend(
             switch
                 .hcas
@@ -218,10 +218,6 @@ impl DrawnSwitch {
     pub fn hca_ports(&self) -> usize {
         self.hcas.values().sum()
     }
-}
-
-fn count(number: usize, one: &str, many: &str) -> String {
-    format!("{number} {}", if number == 1 { one } else { many })
 }
 
 /// Returns the cables between switches. The net file lists each cable at both ends, except if the

@@ -3,6 +3,8 @@
 //! XML cannot contain control characters, so [`Printable`](ibnet_record::types::Printable) replaces
 //! them. All texts are escaped.
 
+use ibnet_record::count::count;
+
 use super::{DrawnSwitch, MAX_COUNTS, Picture, fill, stroke};
 use crate::drawing::canvas::{Canvas, FONT, px, shortened};
 use crate::drawing::sheet::{BOX, MARGIN, NAME, Sheet};
@@ -114,11 +116,7 @@ impl Drawing<'_> {
             let width = format!("{:.1}", (*cables as f64).sqrt());
             let (path, middle) = self.sheet.path(*ends);
             canvas.open("g", &[("class", "link")]);
-            let cable_count = if *cables == 1 {
-                "1 cable".to_owned()
-            } else {
-                format!("{cables} cables")
-            };
+            let cable_count = count(*cables, "cable");
             canvas.text(
                 "title",
                 &[],
@@ -204,15 +202,12 @@ impl Drawing<'_> {
                 &(sampler + 1).to_string(),
             );
         }
-        let counted = |ports: usize, what: &str| {
-            format!("{ports} {what}{}", if ports == 1 { "" } else { "s" })
-        };
         let ports = match switch.hca_ports() {
-            0 => counted(switch.ports, "port"),
+            0 => count(switch.ports, "port"),
             hcas => format!(
                 "{}, {}",
-                counted(switch.ports, "port"),
-                counted(hcas, "HCA port")
+                count(switch.ports, "port"),
+                count(hcas, "HCA port")
             ),
         };
         canvas.text(

@@ -5,12 +5,14 @@ import type { App } from "../../model/app";
 import type { Poll } from "../../model/poll";
 import {
   answeredShare,
+  DROPPED,
+  hasAlert,
   newestSlot,
   samplerState,
   samplersText,
   stateText,
 } from "../../model/samplers";
-import { compareNames, duration, grouped, percent } from "../../model/units";
+import { compareNames, duration, percent } from "../../model/units";
 import { h, patch, setAttribute, setStyle, setText } from "../../parts/dom";
 import { panel } from "../panel";
 import { rowsThatFit } from "./room";
@@ -86,7 +88,7 @@ export class Samplers {
     setText(answered, percent(share));
     setText(time, isOk && row.duration_ns !== null ? duration(row.duration_ns / 1e9) : "–");
     setAttribute(time, "title", "Duration of the last sweep");
-    const lost = row.lines_lost > 0 ? `${grouped(row.lines_lost)} lost` : "";
-    setText(note, isOk ? lost : stateText(row, newest));
+    const isLossy = hasAlert(this.app.alerts.answer?.rows ?? [], row, DROPPED);
+    setText(note, isOk ? (isLossy ? "drops records" : "") : stateText(row, newest));
   }
 }
