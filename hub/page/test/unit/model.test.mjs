@@ -21,7 +21,7 @@ const { combineCodes, largestCell, largestFirst } = await load("src/views/heatma
 const { answersText, rootTexts, totalsOf } = await load("src/model/totals.ts");
 const { newestSlot, samplerState, samplersText, stateText } = await load("src/model/samplers.ts");
 const { jobRates } = await load("src/model/job.ts");
-const { jobsText, regionText } = await load("src/model/regions.ts");
+const { jobsText, regionText, waitText } = await load("src/model/regions.ts");
 const { squareOf } = await load("src/model/matrix.ts");
 const { sceneOf } = await load("src/views/map/units.ts");
 const { layoutOf } = await load("src/views/map/layout.ts");
@@ -229,10 +229,21 @@ test("roots_without_a_clear_cause_are_no_congestion", () => {
   const roots = [{ why: "full" }, { why: "unclear" }, { why: "unclear" }, { why: "slow_host" }];
   assert.deepEqual(rootTexts(roots), [
     "congestion at 2 ports",
-    "ports wait at 2 more ports without a clear cause",
+    "2 more ports wait without a clear cause",
   ]);
-  assert.deepEqual(rootTexts(roots.slice(1, 2)), ["ports wait at 1 port without a clear cause"]);
+  assert.deepEqual(rootTexts(roots.slice(1, 2)), ["1 port waits without a clear cause"]);
   assert.deepEqual(rootTexts([]), []);
+});
+
+test("root_for_which_none_waits_is_the_port_that_waits", () => {
+  const texts = (host_ports, switch_ports) =>
+    [false, true].map((isOver) => waitText({ host_ports, switch_ports }, isOver));
+  assert.deepEqual(texts(0, 0), ["only this port waits", "only this port waited"]);
+  assert.deepEqual(texts(0, 1), ["1 port waits", "1 port waited"]);
+  assert.deepEqual(texts(32, 8), [
+    "40 ports wait (32 host ports)",
+    "40 ports waited (32 host ports)",
+  ]);
 });
 
 test("region_names_the_jobs_that_cause_and_suffer_it", () => {
