@@ -140,7 +140,7 @@ export function metricName(metric: string): string {
   return names[metric] ?? metric.replaceAll("_", " ");
 }
 
-/** Pixel colours of the states without a value. A shape shows each state too: see `hatch`. */
+/** Pixel colours of the states without a value. A pattern shows each too. */
 export const STATE_RGB: Record<number, { dark: Rgb; light: Rgb }> = {
   [NO_ANSWER]: { dark: [0x6b, 0x72, 0x80], light: [0x9a, 0xa2, 0xb0] },
   [LINK_DOWN]: { dark: [0x0c, 0x0e, 0x12], light: [0x33, 0x39, 0x42] },
@@ -182,7 +182,7 @@ export function blend(from: number, to: number, share: number): number {
 
 /**
  * Returns the pixels of all codes in the current theme. `share` returns the place of a value on the
- * scale. Codes without data are transparent, so that the hatch of the ground shows.
+ * scale. Codes without data are transparent, so that the ground shows.
  */
 export function pixelsOf(scale: Scale, share: (code: number) => number) {
   const pixels = new Int32Array(NO_DATA + 1);

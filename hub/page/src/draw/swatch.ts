@@ -1,6 +1,6 @@
 //! Draws the swatches of states without a value, as the style sheet does.
 
-import { dots, hatch } from "./canvas";
+import { dots, noAnswer, noData } from "./canvas";
 import { theme } from "./theme";
 
 /** Fills a rectangle with the swatch of a state. */
@@ -12,10 +12,10 @@ export function paintSwatch(
   width: number,
   height: number,
 ): void {
-  const { line, muted, surface, alert } = theme();
+  const { alert } = theme();
   const fills: Record<string, (string | CanvasPattern)[]> = {
-    "no-answer": [hatch(pen, muted, line)],
-    "no-data": [hatch(pen, line, surface)],
+    "no-answer": [noAnswer(pen)],
+    "no-data": [noData(pen)],
     "at-least": ["#2a788e", dots(pen)],
     increase: ["#d55e00"],
     down: ["#0c0e12"],

@@ -3,7 +3,7 @@
 import uPlot from "uplot";
 import type { MarkRow } from "../contract/types";
 import { BAND, drawBand } from "../draw/band";
-import { hatch } from "../draw/canvas";
+import { noData } from "../draw/canvas";
 import { LINES } from "../draw/lines";
 import { font, theme, zoom } from "../draw/theme";
 import { courseRows } from "../model/csv";
@@ -103,7 +103,7 @@ export class Chart {
 
   /**
    * Shows curves over a time range, in milliseconds since 1970. Curves can have different times.
-   * The intervals in `partial` are hatched, because a part of their sum is missing. The marks of
+   * The intervals in `partial` are dotted, because a part of their sum is missing. The marks of
    * applications are a band above the curves.
    */
   show(
@@ -126,7 +126,7 @@ export class Chart {
     const all = joined(curves);
     this.own = all.slice(1) as (number | null | undefined)[][];
     this.partial = partial;
-    setText(this.note, partial.length === 0 ? "" : " – hatched: some ports have no data");
+    setText(this.note, partial.length === 0 ? "" : " – dotted: some ports have no data");
     const data = this.options.stacked ? stacked(all) : all;
     if (shape !== this.shape || this.plot === null) {
       this.shape = shape;
@@ -149,16 +149,15 @@ export class Chart {
     }
   }
 
-  /** Hatches intervals with incomplete sums, behind the curves. */
+  /** Marks intervals with incomplete sums, behind the curves. */
   private drawPartial(plot: uPlot): void {
     const { ctx, bbox } = plot;
     if (this.partial.length === 0) return;
-    const colors = theme();
     ctx.save();
     ctx.beginPath();
     ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
     ctx.clip();
-    ctx.fillStyle = hatch(ctx, colors.line, colors.surface);
+    ctx.fillStyle = noData(ctx);
     for (const { from, to } of this.partial) {
       const [left, right] = [from, to].map((time) => plot.valToPos(time / 1000, "x", true));
       ctx.fillRect(left, bbox.top, Math.max(1, right - left), bbox.height);

@@ -6,7 +6,7 @@ import { theme } from "../draw/theme";
 import { percent } from "../model/units";
 import { fillTo, h, setText } from "./dom";
 
-/** Draws a value as a bar with its number. A state without a value is a text on a hatched bar. */
+/** Draws a value as a bar with its number. A state without a value is a text beside an empty bar. */
 export function bar(cell: HTMLElement, code: number, scale: Painter): void {
   const share = shareOf(code);
   barOf(cell, share, share === null ? stateOf(code) : percent(share), scale);

@@ -4,7 +4,7 @@ import { nanoseconds } from "../contract/api";
 import { FULL } from "../contract/frame";
 import type { MarkRow, MarkRows, Timeline, TimelineMark } from "../contract/types";
 import { markColor } from "../draw/band";
-import { clear, createSurface, hatch, putRows, type Surface } from "../draw/canvas";
+import { clear, createSurface, noData, putRows, type Surface } from "../draw/canvas";
 import { blockedScale, pixelOf, utilizationScale } from "../draw/scale";
 import { font, theme } from "../draw/theme";
 import { timeTicks } from "../draw/ticks";
@@ -262,7 +262,7 @@ export class TimelineStrip {
     }
     putRows(context, use, left, Math.round(STRIPS.top * ratio), height);
     putRows(context, wait, left, Math.round(lower * ratio), height);
-    context.fillStyle = hatch(context, colors.line, colors.raised);
+    context.fillStyle = noData(context, colors.raised);
     for (const { top, from, to } of gaps) {
       context.fillRect((left + from) / ratio, top, (to - from) / ratio, STRIPS.height);
     }

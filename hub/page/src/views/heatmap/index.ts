@@ -4,7 +4,7 @@ import { nanoseconds } from "../../contract/api";
 import { type Cells, codeIn, hasValue } from "../../contract/frame";
 import type { MarkRow, MarkRows, Metric } from "../../contract/types";
 import { BAND, drawBand } from "../../draw/band";
-import { clear, createSurface, hatch, type Surface } from "../../draw/canvas";
+import { clear, createSurface, noData, type Surface } from "../../draw/canvas";
 import { metricName, scaleOf } from "../../draw/scale";
 import { theme } from "../../draw/theme";
 import type { App } from "../../model/app";
@@ -518,7 +518,7 @@ class Heatmap implements View {
     context.beginPath();
     context.rect(x, y, width, Math.min(height, this.rows.length * row));
     context.clip();
-    context.fillStyle = hatch(context, theme().line, theme().surface);
+    context.fillStyle = noData(context);
     context.fillRect(x, y, width, height);
     this.picture.paint(
       context,

@@ -114,7 +114,7 @@ export class CellPicture {
       const y = Math.round((start + row * height) * ratio);
       const right = Math.round((corner.x + (column + 1) * width) * ratio) - gap;
       const bottom = Math.round((start + (row + 1) * height) * ratio) - gap;
-      // The hatch of a silent cell is drawn over the picture.
+      // The pattern of a silent cell is drawn over the picture.
       const above = up === SILENT ? 0 : colors[up + 1];
       const below = up === SILENT ? 0 : colors[down + 1];
       if (isSplit && above !== below) this.triangles(x, y, right, bottom, above, below);

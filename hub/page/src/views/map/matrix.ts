@@ -2,7 +2,7 @@
 //! fullest cable between them. Uneven routing appears as stripes.
 
 import { FULL, hasValue, stateOf } from "../../contract/frame";
-import { clear, createSurface, hatch, type Surface, triangle } from "../../draw/canvas";
+import { clear, createSurface, noAnswer, noData, type Surface, triangle } from "../../draw/canvas";
 import { font, theme } from "../../draw/theme";
 import type { App } from "../../model/app";
 import type { Cable, Topology } from "../../model/topology";
@@ -162,12 +162,11 @@ export class Matrix {
       const x = corners[block].x + column * width;
       const y = corners[block].y + row * height - this.top;
       if (up[index] === SILENT || isEmpty) {
-        context.fillStyle = hatch(context, isEmpty ? colors.line : colors.muted, colors.surface);
+        context.fillStyle = isEmpty ? noData(context) : noAnswer(context);
         context.fillRect(x, y, w, hgt);
       } else if (isHalf && Math.min(w, hgt) >= SPLIT) {
         const corner = up[index] === NONE ? [x, y] : [x + w, y + hgt];
-        const ground = hatch(context, colors.line, colors.surface);
-        triangle(context, ground, x, y + hgt, x + w, y, corner[0], corner[1]);
+        triangle(context, noData(context), x, y + hgt, x + w, y, corner[0], corner[1]);
       }
       if ((mark & BROKEN) !== 0) {
         context.strokeStyle = colors.alert;
