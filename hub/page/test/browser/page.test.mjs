@@ -723,6 +723,33 @@ test("earlier_values_stay_until_the_hub_has_answered", { skip }, async (context)
   assert.deepEqual(faults, []);
 });
 
+test("heat_map_says_that_it_loads_beside_its_axes", { skip }, async (context) => {
+  const { page, faults } = await openPage(context, shared.browser, hub);
+  const release = await hold(page, "**/api/v1/heat*");
+  await page.goto(`${hub.url}/#/heatmap?by=switch`);
+  await page.waitForSelector("main[aria-busy=true]");
+  await sendNext(page);
+  /** Waits until a part of the picture, in shares of its size, has more than one colour. */
+  const painted = (left, right) =>
+    page.waitForFunction(
+      ([left, right]) => {
+        const canvas = document.querySelector(".picture canvas");
+        const x = Math.round(canvas.width * left);
+        const y = Math.round(canvas.height * 0.3);
+        const width = Math.round(canvas.width * (right - left));
+        const { data } = canvas.getContext("2d").getImageData(x, y, width, Math.round(y * 1.3));
+        const pixels = new Uint32Array(data.buffer);
+        return pixels.some((pixel) => pixel !== pixels[0]);
+      },
+      [left, right],
+    );
+  await painted(0, 0.05);
+  await painted(0.3, 0.7);
+  release();
+  await page.waitForSelector("main[aria-busy=false]");
+  assert.deepEqual(faults, []);
+});
+
 test("heat_map_of_errors_has_its_own_scale_until_the_whole_one_is_chosen", {
   skip: isSimulated ? skip : "SKIPPED: the generated fabric has no errors",
 }, async (context) => {

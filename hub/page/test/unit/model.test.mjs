@@ -17,7 +17,11 @@ const {
   knownShare,
   stateOf,
 } = await load("src/contract/frame.ts");
-const { combineCodes, largestCell, largestFirst } = await load("src/views/heatmap/rows.ts");
+const { placed } = await load("src/views/heatmap/axes.ts");
+const { ColumnSource } = await load("src/views/heatmap/source.ts");
+const { combineCodes, hottestOf, largestCell, largestFirst, ranksOf } = await load(
+  "src/views/heatmap/rows.ts",
+);
 const { answersText, rootTexts, totalsOf } = await load("src/model/totals.ts");
 const { newestSlot, samplerState, samplersText, stateText } = await load("src/model/samplers.ts");
 const { jobRates } = await load("src/model/job.ts");
@@ -175,12 +179,50 @@ test("largest_rows_of_a_time_range_come_first", () => {
     null,
     Uint32Array.of(0, 30000, NO_DATA),
   ];
-  assert.deepEqual([...largestFirst(3, columns, "max")], [0, 1, 2]);
-  assert.deepEqual([...largestFirst(3, [columns[3]], "max")], [1, 0, 2]);
+  assert.deepEqual([...largestFirst(ranksOf(3, columns, "max"))], [0, 1, 2]);
+  assert.deepEqual([...largestFirst(ranksOf(3, [columns[3]], "max"))], [1, 0, 2]);
+  const means = ranksOf(2, [Uint32Array.of(50, 40), Uint32Array.of(0, 40)], "mean");
+  assert.deepEqual([...largestFirst(means)], [1, 0]);
+  assert.deepEqual([...hottestOf(ranksOf(3, columns, "max"))], [0, 1]);
+  assert.deepEqual([...hottestOf(Float64Array.of(0, -1, 0))], []);
+});
+
+test("hottest_rows_get_their_labels_before_the_groups", () => {
+  const at = (middle) => ({ from: middle, to: middle, distance: 14 });
+  // The second row is too near to the first one. The group moves beside it, the last one has no space.
+  const group = { from: 0, to: 100, distance: 14 };
+  assert.deepEqual(placed([at(50), at(60), at(90), group]), [50, null, 90, 36]);
+  assert.deepEqual(placed([at(50), { ...group, from: 45, to: 55 }]), [50, null]);
   assert.deepEqual(
-    [...largestFirst(2, [Uint32Array.of(50, 40), Uint32Array.of(0, 40)], "mean")],
-    [1, 0],
+    placed([
+      { ...group, distance: 40 },
+      { ...group, distance: 14 },
+    ]),
+    [50, 10],
   );
+});
+
+test("heat_map_waits_while_most_of_its_columns_are_missing", async () => {
+  const window = { metric: "m", aggregate: "max", first: 0, columns: 10, step: 1000 };
+  const slots = new Map([9, 10].map((slot) => [slot, { values: new Uint16Array(1) }]));
+  const heat = { rows: 1, from: 0, step: 1000, columns: Array(5).fill(new Uint16Array(1)) };
+  const app = {
+    interval: 1000,
+    history: () => slots,
+    isStreamed: () => true,
+    wait: () => () => {},
+    topology: { ports: [{}] },
+    matrix: async () => heat,
+  };
+  let done = () => {};
+  const loaded = new Promise((resolve) => {
+    done = resolve;
+  });
+  const source = new ColumnSource(app, done);
+  assert.ok(source.isWaiting(window), "two of ten columns are no picture");
+  source.want(window);
+  await loaded;
+  assert.ok(!source.isWaiting(window), "the hub has no more than it sent");
 });
 
 test("totals_are_lower_bounds_without_the_values_of_all_host_ports", () => {

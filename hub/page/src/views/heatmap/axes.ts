@@ -25,8 +25,9 @@ export interface ShownRows {
 }
 
 const LARGEST_TEXT = 12;
-/** Min distance between the names of two groups, in pixels. */
-const GROUP_DISTANCE = 14;
+/** Min distance between two names, in pixels, and mean distance between those of hot rows. */
+const NAME_DISTANCE = 14;
+const HOT_DISTANCE = 50;
 /** Min distance between the names of groups that are too small for a line, in pixels. */
 const AXIS_DISTANCE = 40;
 /** Min height of a group with a line and a name, in pixels. */
@@ -37,6 +38,15 @@ function visible(plot: Plot, { rows, top, height }: ShownRows): { first: number;
     first: Math.floor(top),
     last: Math.min(rows.length, Math.ceil(top + plot.height / height)),
   };
+}
+
+/** Returns the width that the longest name needs, in pixels. */
+export function namesWidth(context: CanvasRenderingContext2D, rows: readonly HeatRow[]): number {
+  const longest = rows
+    .flatMap(({ label, group }) => [label, group])
+    .reduce((x, y) => (y.length > x.length ? y : x), "");
+  context.font = font(LARGEST_TEXT);
+  return context.measureText(longest).width + 26;
 }
 
 /** Draws the name of each row. */
@@ -58,41 +68,90 @@ export function drawRowNames(
   }
 }
 
-/** Draws a line for each group of rows, and its name if there is space. */
-export function drawGroups(context: CanvasRenderingContext2D, plot: Plot, shown: ShownRows): void {
+/** A label that can be anywhere in a span of the axis, at this distance from others. */
+interface Label {
+  from: number;
+  to: number;
+  distance: number;
+}
+
+/**
+ * Returns the positions of labels: the first ones get the middle of their span, and each later one
+ * the free position that is nearest to it. A label without space gets null.
+ */
+export function placed(labels: readonly Label[]): (number | null)[] {
+  const taken: { at: number; distance: number }[] = [];
+  return labels.map(({ from, to, distance }) => {
+    const middle = (from + to) / 2;
+    const apart = (other: { distance: number }) => Math.max(distance, other.distance);
+    const places = taken.flatMap((each) => [each.at - apart(each), each.at + apart(each)]);
+    const free = [middle, ...places].filter(
+      (at) =>
+        at >= from &&
+        at <= to &&
+        taken.every((each) => Math.abs(each.at - at) >= apart(each) - 0.01),
+    );
+    if (free.length === 0) return null;
+    const at = free.reduce((x, y) => (Math.abs(y - middle) < Math.abs(x - middle) ? y : x));
+    taken.push({ at, distance });
+    return at;
+  });
+}
+
+/**
+ * Draws the names of the hottest rows, then a line for each group of rows, and its name if there is
+ * space. The rows are in the order of the topology. `hottest` are some of them, the hottest first.
+ */
+export function drawDense(
+  context: CanvasRenderingContext2D,
+  plot: Plot,
+  shown: ShownRows,
+  hottest: ArrayLike<number>,
+): void {
   const { x, y } = plot;
   const colors = theme();
   const { first, last } = visible(plot, shown);
   const groupAt = (index: number) => shown.rows[shown.order[index]].group;
-  context.font = font(LARGEST_TEXT);
-  context.textBaseline = "middle";
-  context.textAlign = "right";
+  const inside = (at: number) =>
+    Math.max(y + LARGEST_TEXT / 2, Math.min(at, y + plot.height - LARGEST_TEXT / 2));
+  const middleOf = (row: number) => y + (row - shown.top + 0.5) * shown.height;
+  const rows = Array.from(hottest).filter((row) => row >= first && row < last);
+  const spots = rows.map((row) => inside(middleOf(row)));
+  const places = placed(spots.map((at) => ({ from: at, to: at, distance: NAME_DISTANCE })));
+  const hot = rows
+    .filter((_, index) => places[index] !== null)
+    .slice(0, Math.max(1, Math.floor(plot.height / HOT_DISTANCE)));
+  const labels = hot.map((row) => {
+    const at = inside(middleOf(row));
+    return { text: shown.rows[row].label, from: at, to: at, distance: NAME_DISTANCE };
+  });
+  context.fillStyle = colors.line;
   let start = first;
-  let previous = Number.NEGATIVE_INFINITY;
   for (let index = first; index <= last; index++) {
     if (index < last && groupAt(index) === groupAt(start)) continue;
     const from = y + Math.max(0, start - shown.top) * shown.height;
     const to = Math.min(y + plot.height, y + (index - shown.top) * shown.height);
     start = index;
-    if (to - from < MIN_GROUP) {
-      // Groups that are too small for a line get a name only here and there, like an axis.
-      if (from - previous < AXIS_DISTANCE || from + GROUP_DISTANCE > y + plot.height) continue;
-      previous = Math.max(from, y + LARGEST_TEXT / 2);
-      context.fillStyle = colors.line;
-      context.fillRect(x - 6, from, 4, 1);
-      context.fillStyle = colors.muted;
-      context.fillText(groupAt(index - 1), x - 10, previous, x - 14);
-      continue;
-    }
-    context.fillStyle = colors.line;
-    context.fillRect(x - 4, from, 2, to - from - 1);
-    const middle = Math.max(y + LARGEST_TEXT / 2, (from + to) / 2);
-    if (middle - previous >= GROUP_DISTANCE) {
-      context.fillStyle = colors.muted;
-      context.fillText(groupAt(index - 1), x - 10, middle, x - 14);
-      previous = middle;
-    }
+    // Groups that are too small for a line get a name only here and there, like an axis.
+    const isSmall = to - from < MIN_GROUP;
+    if (!isSmall) context.fillRect(x - 4, from, 2, to - from - 1);
+    labels.push({
+      text: groupAt(index - 1),
+      from: inside(from),
+      to: inside(to),
+      distance: isSmall ? AXIS_DISTANCE : NAME_DISTANCE,
+    });
   }
+  context.font = font(LARGEST_TEXT);
+  context.textBaseline = "middle";
+  context.textAlign = "right";
+  placed(labels).forEach((at, index) => {
+    const row: number | undefined = hot[index];
+    if (at === null) return;
+    context.fillStyle = row === undefined ? colors.muted : colors.ink;
+    context.fillText(labels[index].text, x - 10, at, x - 14);
+    if (row !== undefined) context.fillRect(x - 8, middleOf(row) - 0.5, 8, 1);
+  });
 }
 
 /** Draws the time axis. */

@@ -6,7 +6,7 @@ import type { MarkRow, MarkRows, Metric } from "../../contract/types";
 import { BAND, drawBand } from "../../draw/band";
 import { clear, createSurface, noData, type Surface } from "../../draw/canvas";
 import { metricName, scaleOf } from "../../draw/scale";
-import { theme } from "../../draw/theme";
+import { font, theme } from "../../draw/theme";
 import type { App } from "../../model/app";
 import { type Cell, timeCells, timeHeads } from "../../model/csv";
 import { endsOf, JOBS, markText } from "../../model/marks";
@@ -24,7 +24,7 @@ import { lackOf, ShiftControl } from "../../parts/shift";
 import { hideTip, showTip, type TipLine } from "../../parts/tooltip";
 import type { View } from "../../parts/view";
 import { Selection } from "../selection";
-import { drawGroups, drawRowNames, drawTimes, type Plot } from "./axes";
+import { drawDense, drawRowNames, drawTimes, namesWidth, type Plot } from "./axes";
 import { changeOf, differenceOf, differenceText, distance } from "./change";
 import { type Bins, HeatPicture } from "./picture";
 import { changeRange, RANGES, type Range, type RangeKind, rangeOf, usualRange } from "./range";
@@ -32,9 +32,11 @@ import {
   AGGREGATES,
   type Aggregate,
   type HeatRow,
+  hottestOf,
   largestFirst,
   ROW_KINDS,
   type RowKind,
+  ranksOf,
   rowsOf,
   rowsOfHosts,
 } from "./rows";
@@ -62,6 +64,8 @@ const MINUTES = [
 const SORTED = 5000;
 /** Min time that the picture shows, in milliseconds. */
 const SHORTEST = 30_000;
+
+const LOADING = "Older slots are loading.";
 
 /** What the picture shows of two times. */
 const TIMES = [
@@ -92,13 +96,20 @@ class Heatmap implements View {
   private unknown = "";
   private rows: HeatRow[] = [];
   private rowKey = "";
+  /** Width of the names of the rows and of their groups, in units. */
+  private names = 0;
   private readonly selection: Selection;
   private order: Uint32Array = new Uint32Array();
   private orderKey = "";
+  /** The rows with the largest values, the hottest first. */
+  private hottest: Uint32Array = new Uint32Array();
+  private rankKey = "";
   private range: Range = { share: () => 0, ticks: [], key: "" };
   private legendKey = "";
   /** Whether the picture is still that of the last setting, because no new column has arrived. */
   private isOld = false;
+  /** Whether there is a picture of which most columns are known. */
+  private isPicture = false;
   private window: Window | null = null;
   /** First visible row, and height of a row in pixels; 0 fits all rows. */
   private top = 0;
@@ -206,7 +217,11 @@ class Heatmap implements View {
       h("div", { class: "foot" }, this.legend, range.element, this.note),
     );
     this.controls.push(range);
-    this.surface = createSurface(frame, "Heat map", () => this.draw());
+    this.surface = createSurface(frame, "Heat map", () => {
+      // A new size has cleared the canvas.
+      this.isOld = this.isPicture = false;
+      this.draw();
+    });
     this.listen(frame);
   }
 
@@ -292,8 +307,10 @@ class Heatmap implements View {
     for (const column of this.changes.keys())
       if (column < window.first) this.changes.delete(column);
     this.shift.update(lackOf(this.app, { from, to }));
-    // The old picture stays until the hub has answered.
-    this.isOld = this.window !== null && this.sides.some(({ source }) => source.isWaiting(window));
+    // A picture stays until the hub has answered.
+    const isWaiting = this.sides.some(({ source }) => source.isWaiting(window));
+    this.isOld = this.isPicture && isWaiting;
+    this.isPicture ||= !isWaiting;
     if (this.isOld) {
       hideTip();
       return;
@@ -396,6 +413,7 @@ class Heatmap implements View {
       this.rowKey = rowKey;
       const all = rowsOf(this.topology, this.kind);
       this.rows = hosts.size > 0 ? rowsOfHosts(this.topology, all, hosts) : all;
+      this.names = namesWidth(this.surface.context, this.rows);
       this.size = 0;
       this.top = 0;
       this.orderKey = "";
@@ -403,23 +421,24 @@ class Heatmap implements View {
   }
 
   /**
-   * Sorts the rows by their values in the shown time. While that time moves, the order stays for
-   * some seconds.
+   * Ranks the rows by their values in the shown time, and sorts them. While that time moves, both
+   * stay for some seconds.
    */
   private arrange(window: Window, all: readonly (Cells | null)[]): void {
     const { metric, aggregate, first, columns, step } = window;
     const time = Math.floor((first * step) / SORTED);
     const answers = this.now.source.answers + this.before.source.answers;
     const shown = `${metric} ${aggregate} ${columns} ${step} ${time} ${answers}`;
-    const key = `${this.rowKey} ${this.time} ${this.byValue ? shown : ""}`;
-    if (key === this.orderKey) return;
-    this.orderKey = key;
-    this.order = largestFirst(
-      this.rows.length,
-      this.byValue ? all : [],
-      this.aggregate,
-      this.time === "change" ? distance : undefined,
-    );
+    const rankKey = `${this.rowKey} ${this.time} ${shown}`;
+    const orderKey = this.byValue ? rankKey : `${this.rowKey} ${this.time}`;
+    if (rankKey === this.rankKey && orderKey === this.orderKey) return;
+    const rank = this.time === "change" ? distance : undefined;
+    const ranks = ranksOf(this.rows.length, all, this.aggregate, rank);
+    this.hottest = hottestOf(ranks);
+    this.rankKey = rankKey;
+    if (orderKey === this.orderKey) return;
+    this.orderKey = orderKey;
+    this.order = this.byValue ? largestFirst(ranks) : Uint32Array.from(ranks.keys());
   }
 
   /** Returns the values of a column at one time, by row; null while they are loading. */
@@ -457,8 +476,7 @@ class Heatmap implements View {
   // --- drawing
 
   private get left(): number {
-    const names = this.row >= LABEL_ROW || this.rows.length < 50 ? 210 : 120;
-    return Math.min(names, 0.28 * this.surface.width);
+    return Math.min(this.names, 210, 0.28 * this.surface.width);
   }
 
   private get plot(): Plot {
@@ -531,7 +549,7 @@ class Heatmap implements View {
     context.restore();
     const shown = { rows: this.rows, order: this.order, top: this.top, height: row };
     if (row >= LABEL_ROW) drawRowNames(context, this.plot, shown);
-    else if (!this.byValue) drawGroups(context, this.plot, shown);
+    else drawDense(context, this.plot, shown, this.hottest);
     const bottom = y + Math.min(height, this.rows.length * row);
     const first_ms = window.first * window.step - this.earlier;
     drawTimes(context, this.plot, bottom, { ...window, first: first_ms / window.step });
@@ -539,8 +557,24 @@ class Heatmap implements View {
       x + (width * (time - first_ms)) / (window.columns * window.step);
     const area = { left: x, right: x + width, bottom: y, foot: bottom };
     drawBand(context, this.marks.answer?.rows ?? [], area, place);
+    this.writeLoading(context, window);
     this.cross(context);
     this.describe(window);
+  }
+
+  /** Says that the columns at the left are still loading. */
+  private writeLoading(context: CanvasRenderingContext2D, window: Window): void {
+    const { x, y, width } = this.plot;
+    let columns = 0;
+    while (columns < window.columns && this.values(window.first + columns) === null) columns++;
+    const room = (width * columns) / window.columns;
+    const height = Math.min(this.height, this.rows.length * this.row);
+    context.font = font(13);
+    if (room < context.measureText(LOADING).width + 16) return;
+    context.textAlign = "center";
+    context.textBaseline = "middle";
+    context.fillStyle = theme().muted;
+    context.fillText(LOADING, x + room / 2, y + height / 2);
   }
 
   private cross(context: CanvasRenderingContext2D): void {
@@ -572,9 +606,7 @@ class Heatmap implements View {
     const shown = `${rows}${merged}, ${length} a column`;
     const hasMetric = this.app.metrics.some(({ name }) => name === window.metric);
     const error = hasMetric ? failed : `The hub has no metric ${window.metric}`;
-    const hint = isLoading
-      ? "Older slots are loading."
-      : `${isScrolled ? "A drag scrolls, " : ""}${zoomText()}.`;
+    const hint = isLoading ? LOADING : `${isScrolled ? "A drag scrolls, " : ""}${zoomText()}.`;
     const hasMarks = (this.marks.answer?.rows.length ?? 0) > 0;
     const lines = hasMarks ? " Dashed lines are jobs and marks: the pointer names them." : "";
     this.note.classList.toggle("alert-text", error !== "");

@@ -171,15 +171,15 @@ function percentile(values: number[]): number {
 }
 
 /**
- * Returns the indices of the rows, sorted by their value in some columns, largest first. The value
- * is the max, or the mean if the values are means.
+ * Returns the largest value of each row in some columns, or its mean if the values are means; -1
+ * without any.
  */
-export function largestFirst(
+export function ranksOf(
   rows: number,
   columns: readonly (Cells | null)[],
   aggregate: Aggregate,
   rank: (code: number) => number = (code) => code,
-): Uint32Array {
+): Float64Array {
   const ranks = new Float64Array(rows).fill(-1);
   const counts = new Uint32Array(rows);
   for (const cells of columns) {
@@ -190,5 +190,16 @@ export function largestFirst(
       else ranks[row] += (rank(code) - ranks[row]) / ++counts[row];
     }
   }
+  return ranks;
+}
+
+/** Returns the indices of the rows, the largest first. */
+export function largestFirst(ranks: Float64Array): Uint32Array {
   return Uint32Array.from(ranks.keys()).sort((x, y) => ranks[y] - ranks[x]);
+}
+
+/** Returns the rows with at least half of the largest value, the hottest first. */
+export function hottestOf(ranks: Float64Array): Uint32Array {
+  const most = ranks.reduce((x, y) => Math.max(x, y), 0);
+  return largestFirst(ranks).filter((row) => most > 0 && ranks[row] >= most / 2);
 }
