@@ -69,12 +69,12 @@ const STEPS = 256;
 
 /** A colour scale with a precomputed table for each theme. */
 export class Scale {
-  private readonly tables: Record<"dark" | "light", { rgb: Rgb[]; css: string[] }>;
+  private readonly tables: Record<"dark" | "light", { rgb: Rgb[]; css: string[]; ink: string[] }>;
 
   constructor(dark: Rgb[], light: Rgb[]) {
     const table = (anchors: Rgb[]) => {
       const rgb = Array.from({ length: STEPS }, (_, step) => mix(anchors, step / (STEPS - 1)));
-      return { rgb, css: rgb.map(([r, g, b]) => `rgb(${r} ${g} ${b})`) };
+      return { rgb, css: rgb.map(([r, g, b]) => `rgb(${r} ${g} ${b})`), ink: rgb.map(inkOn) };
     };
     this.tables = { dark: table(dark), light: table(light) };
   }
@@ -93,11 +93,26 @@ export class Scale {
     return this.tables[theme().name].css[this.step(share)];
   }
 
+  /** Returns the colour of text on the colour of a share. */
+  ink(share: number): string {
+    return this.tables[theme().name].ink[this.step(share)];
+  }
+
   /** Returns the gradient of the scale as CSS text. */
   gradient(direction = "to right"): string {
     const stops = Array.from({ length: 11 }, (_, index) => this.color(index / 10));
     return `linear-gradient(${direction}, ${stops.join(", ")})`;
   }
+}
+
+/** Returns black or white, whichever has the larger contrast to a ground by WCAG 2. */
+export function inkOn(ground: Rgb): string {
+  const [r, g, b] = ground.map((value) => {
+    const part = value / 255;
+    return part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;
+  });
+  const luminance = 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  return (luminance + 0.05) ** 2 > 0.05 * 1.05 ? "#000" : "#fff";
 }
 
 function mix(anchors: Rgb[], share: number): Rgb {

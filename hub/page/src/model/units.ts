@@ -27,16 +27,29 @@ export function grouped(value: number | string | bigint): string {
 
 const PREFIXES = ["", "k", "M", "G", "T", "P", "E"];
 
-/** Formats a value with a decimal prefix: `scaled(2.5e9, "B")` is `2.50 GB`. */
-export function scaled(value: number | null | undefined, unit: string): string {
+/**
+ * Formats a value with a decimal prefix: `scaled(2.5e9, "B")` is `2.50 GB`. Values beside each other
+ * get the prefix and the digits of the largest one, `like`.
+ */
+export function scaled(
+  value: number | null | undefined,
+  unit: string,
+  like: number | null | undefined = value,
+): string {
   if (value === null || value === undefined || Number.isNaN(value)) return "–";
   let power = 0;
-  let rest = value;
-  while (Math.abs(rest) >= 999.5 && power < PREFIXES.length - 1) {
-    rest /= 1000;
+  let most = Math.abs(like ?? value);
+  while (most >= 999.5 && power < PREFIXES.length - 1) {
+    most /= 1000;
     power++;
   }
-  const digits = power === 0 && Number.isInteger(rest) ? String(rest) : significant(rest);
+  const rest = value / 1000 ** power;
+  const digits =
+    power === 0 && Number.isInteger(rest)
+      ? String(rest)
+      : like === value
+        ? significant(rest)
+        : rest.toFixed(most >= 99.95 ? 0 : most >= 9.995 ? 1 : 2);
   return `${digits}${SPACE}${PREFIXES[power]}${unit}`;
 }
 

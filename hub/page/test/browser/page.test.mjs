@@ -336,6 +336,22 @@ test("job_page_estimates_the_traffic_between_nodes_or_names_the_missing_key", {
   const ends = new Set(matrix.cells.flatMap(({ from, to }) => [from, to])).size;
   assert.equal(titles.length, ends * (ends - 1));
   assert.ok(titles.some((title) => title.startsWith(`${from} to ${to}: ${cells[3]} (`)));
+  /** Returns how many cells show their number, after a check that it fits. */
+  const numbers = async (width) => {
+    await page.setViewportSize({ width, height: 900 });
+    const shown = await page.$$eval(".matrix i > b", (all) =>
+      all
+        .filter(({ offsetWidth }) => offsetWidth > 0)
+        .map((b) => [b.offsetWidth <= b.parentElement.offsetWidth, b.textContent]),
+    );
+    assert.deepEqual(
+      shown.filter(([fits]) => !fits),
+      [],
+    );
+    return shown.length;
+  };
+  assert.equal(await numbers(1366), ends <= 20 ? ends * (ends - 1) : 0);
+  assert.equal(await numbers(390), 0);
   await page.route("**/matrix*", (route) =>
     route.fulfill({
       json: { from_ns: 0, to_ns: 0, ends: "hosts", matrix: null, reason: "set the key routes" },

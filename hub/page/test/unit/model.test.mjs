@@ -17,6 +17,8 @@ const {
   knownShare,
   stateOf,
 } = await load("src/contract/frame.ts");
+const { inkOn } = await load("src/draw/scale.ts");
+const { numbersFit } = await load("src/views/map/cells.ts");
 const { placed } = await load("src/views/heatmap/axes.ts");
 const { ColumnSource } = await load("src/views/heatmap/source.ts");
 const { combineCodes, hottestOf, largestCell, largestFirst, ranksOf } = await load(
@@ -185,6 +187,27 @@ test("largest_rows_of_a_time_range_come_first", () => {
   assert.deepEqual([...largestFirst(means)], [1, 0]);
   assert.deepEqual([...hottestOf(ranksOf(3, columns, "max"))], [0, 1]);
   assert.deepEqual([...hottestOf(Float64Array.of(0, -1, 0))], []);
+});
+
+test("numbers_are_only_in_cells_that_hold_two_of_them_and_have_contrast", () => {
+  const sizes = [
+    [172, 31],
+    [60, 30],
+    [60, 20],
+    [40, 60],
+    [30, 90],
+  ];
+  assert.deepEqual(
+    sizes.map(([width, height]) => numbersFit({ width, height })),
+    [true, true, false, false, false],
+  );
+  const inks = [
+    [0x44, 0x01, 0x54],
+    [0x21, 0x91, 0x8c],
+    [0xfd, 0xe7, 0x25],
+    [0xbd, 0x22, 0x86],
+  ].map(inkOn);
+  assert.deepEqual(inks, ["#fff", "#000", "#000", "#fff"]);
 });
 
 test("hottest_rows_get_their_labels_before_the_groups", () => {

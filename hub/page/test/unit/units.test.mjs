@@ -24,6 +24,11 @@ test("numbers_have_three_significant_digits_and_a_unit", () => {
   for (const [found, expected] of cases) assert.equal(plain(found), expected);
 });
 
+test("values_beside_each_other_have_the_prefix_and_the_digits_of_the_largest", () => {
+  const texts = [2.4e10, 1.23e9, 5e6, 0].map((value) => plain(units.scaled(value, "B", 2.4e10)));
+  assert.deepEqual(texts, ["24.0 GB", "1.2 GB", "0.0 GB", "0.0 GB"]);
+});
+
 test("missing_value_is_never_zero", () => {
   for (const text of [
     units.percent(null),

@@ -9,7 +9,7 @@ import type { Cable, Topology } from "../../model/topology";
 import { percent } from "../../model/units";
 import { hideTip, showTip } from "../../parts/tooltip";
 import { type Arrangement, arrange, blockName, type Grid, gridOf, LEVEL } from "./blocks";
-import { BROKEN, CellLooks, CellPicture, NONE, ROOT, SILENT, SPLIT } from "./cells";
+import { BROKEN, CellLooks, CellPicture, NONE, numbersFit, ROOT, SILENT, SPLIT } from "./cells";
 import { isSamePicture, type MapData } from "./data";
 import { isSilent } from "./paint";
 
@@ -129,6 +129,29 @@ export class Matrix {
       this.cells.paint(context, start, left, above, right - left, below - above);
     });
     this.marks(context);
+    if (numbersFit(arrangement)) this.numbers(context, data);
+  }
+
+  /** Writes the values of both directions, in whole percent as there is little space. */
+  private numbers(context: CanvasRenderingContext2D, { scale }: MapData): void {
+    const { width, height, corners, head } = this.arrangement;
+    context.font = font(10);
+    context.textBaseline = "middle";
+    this.grid.cells.forEach(({ block, row, column }, index) => {
+      const x = corners[block].x + column * width;
+      const y = corners[block].y + row * height - this.top;
+      if (y < head || y > this.surface.height) return;
+      for (const side of [0, 1]) {
+        const code = this.looks.codes[2 * index + side];
+        const whole = Math.round((100 * code) / FULL);
+        // The colour of 0 shows the others.
+        if (whole < 1) continue;
+        context.textAlign = side === 0 ? "left" : "right";
+        context.fillStyle = scale.ink(code / FULL);
+        const [at, middle] = side === 0 ? [x + 4, y + 8] : [x + width - 5, y + height - 8];
+        context.fillText(`${whole}\u00a0%`, at, middle);
+      }
+    });
   }
 
   private write(text: string): void {
