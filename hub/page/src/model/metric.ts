@@ -3,7 +3,7 @@
 import { codeIn, hasValue, knownShare, shareOf, stateOf } from "../contract/frame";
 import type { Metric } from "../contract/types";
 import { type Cell, head } from "./csv";
-import { duration, percent, scaled } from "./units";
+import { aligned, duration, exactPercent, percent, scaled } from "./units";
 
 const AGGREGATES: Record<string, string> = { mean: "mean", p95: "95th percentile" };
 
@@ -39,6 +39,13 @@ export function valueCells(metric: Metric, cell: number): Cell[] {
   if (share === null) return [null, stateOf(code)];
   const value = share * metric.scale * baseUnit(metric).factor;
   return [value, knownShare(cell) < 1 ? "at least" : null];
+}
+
+/** Returns the texts of some values on an axis. */
+export function axisTexts(metric: Metric, values: readonly number[]): string[] {
+  const text = (value: number) =>
+    metric.unit === "share" ? exactPercent(value) : valueText(metric, value);
+  return aligned(values.map(text));
 }
 
 /** Returns a value with its unit. */

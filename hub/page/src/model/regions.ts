@@ -40,6 +40,6 @@ export function waitText(
   const ports = host_ports + switch_ports;
   const verb = (one: string) => (isOver ? "waited" : one);
   if (ports === 0) return `only this port ${verb("waits")}`;
-  const hosts = host_ports > 0 ? ` (${count(host_ports, "host port")})` : "";
+  const hosts = host_ports > 0 ? ` (${host_ports} of hosts)` : "";
   return `${count(ports, "port")} ${verb(ports === 1 ? "waits" : "wait")}${hosts}`;
 }

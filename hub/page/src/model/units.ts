@@ -1,12 +1,30 @@
-//! Formats numbers and times for display, with units and three significant digits.
+//! Formats numbers and times for display, with units: shares with one decimal, and others with three
+//! significant digits.
 
 /** Space between a number and its unit, at which no line breaks. */
 const SPACE = "\u00a0";
 
-/** Formats a share of 1 in percent. */
+/** Formats a share of 1 in percent. The digits do not depend on the size, so that columns align. */
 export function percent(share: number | null | undefined): string {
   if (share === null || share === undefined || Number.isNaN(share)) return "–";
+  const isTiny = share !== 0 && Math.abs(share) < 0.0005;
+  const text = isTiny ? `${share < 0 ? "> −" : "< "}0.1` : (100 * share).toFixed(1);
+  return `${text}${SPACE}%`;
+}
+
+/** Formats a share of 1 in percent with three significant digits, for a scale of small shares. */
+export function exactPercent(share: number): string {
   return `${significant(100 * share)}${SPACE}%`;
+}
+
+/** Gives the numbers of an axis the same digits: as many as one of them needs. */
+export function aligned(texts: readonly string[]): string[] {
+  const parts = texts.map((text) => /^(.*?\d)(?:\.(\d*?)0*)?(\D*)$/.exec(text) ?? [text, text]);
+  const digits = Math.max(...parts.map(([, , rest]) => rest?.length ?? 0));
+  return parts.map(([, whole, rest = "", unit = ""]) => {
+    const isZero = whole === "0" && rest === "";
+    return `${whole}${digits > 0 && !isZero ? `.${rest.padEnd(digits, "0")}` : ""}${unit}`;
+  });
 }
 
 /** Formats a number with three significant digits, without an exponent. */

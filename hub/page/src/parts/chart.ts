@@ -11,7 +11,7 @@ import type { Span } from "../model/group";
 import { markText } from "../model/marks";
 import { significantRatio } from "../model/ratio";
 import { changeText, points } from "../model/shift";
-import { clock, dayTime, percent, scaled } from "../model/units";
+import { aligned, clock, dayTime, exactPercent, percent, scaled } from "../model/units";
 import { h, patch, setStyle, setText } from "./dom";
 import { saveButtons } from "./save";
 
@@ -263,8 +263,14 @@ export class Chart {
           splits: scale === "log" ? (_plot, _axis, least, most) => decades(least, most) : undefined,
           // Each split of a logarithmic axis is a decade.
           filter: (_plot, splits) => splits,
-          values: (_plot, splits) =>
-            splits.map((value) => (value === 0 ? "0" : format(value).replace(/\.0+(?=\D)/, ""))),
+          values: (_plot, splits) => {
+            const largest = Math.max(...splits.map(Math.abs));
+            const text = (value: number) =>
+              share ? exactPercent(value) : scaled(value, unit, largest);
+            return scale === undefined
+              ? aligned(splits.map((value) => (value === 0 ? "0" : text(value))))
+              : splits.map((value) => format(value).replace(/\.0+(?=\D)/, ""));
+          },
           space: 28,
         },
       ],

@@ -305,10 +305,7 @@ test("root_for_which_none_waits_is_the_port_that_waits", () => {
     [false, true].map((isOver) => waitText({ host_ports, switch_ports }, isOver));
   assert.deepEqual(texts(0, 0), ["only this port waits", "only this port waited"]);
   assert.deepEqual(texts(0, 1), ["1 port waits", "1 port waited"]);
-  assert.deepEqual(texts(32, 8), [
-    "40 ports wait (32 host ports)",
-    "40 ports waited (32 host ports)",
-  ]);
+  assert.deepEqual(texts(32, 8), ["40 ports wait (32 of hosts)", "40 ports waited (32 of hosts)"]);
 });
 
 test("region_names_the_jobs_that_cause_and_suffer_it", () => {

@@ -149,7 +149,7 @@ export class Congestion {
     const lost = duration((region ?? row).held_up_seconds);
     setText(
       text,
-      `${CAUSES[row.why] ?? row.why}${row.confidence === "low" ? " (low confidence)" : ""}, ${when.text}; ${waitText(row, when.isOver)}; ${lost} lost in all`,
+      `${CAUSES[row.why] ?? row.why}${row.confidence === "low" ? " (low confidence)" : ""} ${when.text}; ${waitText(row, when.isOver)}; ${lost} lost`,
     );
     setText(name, region === undefined ? "" : upper(jobsText(region)));
     if (isNew) this.chain(steps as HTMLElement, row);
