@@ -69,12 +69,12 @@ const STEPS = 256;
 
 /** A colour scale with a precomputed table for each theme. */
 export class Scale {
-  private readonly tables: Record<"dark" | "light", { rgb: Rgb[]; css: string[]; ink: string[] }>;
+  private readonly tables: Record<"dark" | "light", { rgb: Rgb[]; css: string[] }>;
 
   constructor(dark: Rgb[], light: Rgb[]) {
     const table = (anchors: Rgb[]) => {
       const rgb = Array.from({ length: STEPS }, (_, step) => mix(anchors, step / (STEPS - 1)));
-      return { rgb, css: rgb.map(([r, g, b]) => `rgb(${r} ${g} ${b})`), ink: rgb.map(inkOn) };
+      return { rgb, css: rgb.map(([r, g, b]) => `rgb(${r} ${g} ${b})`) };
     };
     this.tables = { dark: table(dark), light: table(light) };
   }
@@ -95,7 +95,7 @@ export class Scale {
 
   /** Returns the colour of text on the colour of a share. */
   ink(share: number): string {
-    return this.tables[theme().name].ink[this.step(share)];
+    return inkOn(this.rgb(share));
   }
 
   /** Returns the gradient of the scale as CSS text. */

@@ -12,7 +12,7 @@ export function paintSwatch(
   width: number,
   height: number,
 ): void {
-  const { alert } = theme();
+  const { alert, faint } = theme();
   const fills: Record<string, (string | CanvasPattern)[]> = {
     "no-answer": [noAnswer(pen)],
     "no-data": [noData(pen)],
@@ -24,6 +24,9 @@ export function paintSwatch(
     pen.fillStyle = fill;
     pen.fillRect(x, y, width, height);
   }
+  pen.lineWidth = 1;
+  pen.strokeStyle = faint;
+  pen.strokeRect(x + 0.5, y + 0.5, width - 1, height - 1);
   pen.fillStyle = pen.strokeStyle = alert;
   pen.beginPath();
   if (name === "down") {
@@ -32,7 +35,6 @@ export function paintSwatch(
     pen.lineTo(x + width - 1, y + height - 1);
     pen.stroke();
   } else if (name === "faulty") {
-    pen.lineWidth = 1;
     pen.strokeRect(x + 0.5, y + 0.5, width - 1, height - 1);
     pen.arc(x + width / 2, y + height / 2, 3, 0, 2 * Math.PI);
     pen.fill();

@@ -38,8 +38,7 @@ export function waitText(
   isOver: boolean,
 ): string {
   const ports = host_ports + switch_ports;
-  const verb = (one: string) => (isOver ? "waited" : one);
-  if (ports === 0) return `only this port ${verb("waits")}`;
+  const verb = isOver ? "waited" : ports > 1 ? "wait" : "waits";
   const hosts = host_ports > 0 ? ` (${host_ports} of hosts)` : "";
-  return `${count(ports, "port")} ${verb(ports === 1 ? "waits" : "wait")}${hosts}`;
+  return `${ports === 0 ? "only this port" : count(ports, "port")} ${verb}${hosts}`;
 }

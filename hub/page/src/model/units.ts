@@ -12,11 +12,6 @@ export function percent(share: number | null | undefined): string {
   return `${text}${SPACE}%`;
 }
 
-/** Formats a share of 1 in percent with three significant digits, for a scale of small shares. */
-export function exactPercent(share: number): string {
-  return `${significant(100 * share)}${SPACE}%`;
-}
-
 /** Gives the numbers of an axis the same digits: as many as one of them needs. */
 export function aligned(texts: readonly string[]): string[] {
   const parts = texts.map((text) => /^(.*?\d)(?:\.(\d*?)0*)?(\D*)$/.exec(text) ?? [text, text]);

@@ -9,9 +9,10 @@ import { font, theme, zoom } from "../draw/theme";
 import { courseRows } from "../model/csv";
 import type { Span } from "../model/group";
 import { markText } from "../model/marks";
+import { axisTexts } from "../model/metric";
 import { significantRatio } from "../model/ratio";
 import { changeText, points } from "../model/shift";
-import { aligned, clock, dayTime, exactPercent, percent, scaled } from "../model/units";
+import { clock, dayTime, percent, scaled } from "../model/units";
 import { h, patch, setStyle, setText } from "./dom";
 import { saveButtons } from "./save";
 
@@ -263,14 +264,10 @@ export class Chart {
           splits: scale === "log" ? (_plot, _axis, least, most) => decades(least, most) : undefined,
           // Each split of a logarithmic axis is a decade.
           filter: (_plot, splits) => splits,
-          values: (_plot, splits) => {
-            const largest = Math.max(...splits.map(Math.abs));
-            const text = (value: number) =>
-              share ? exactPercent(value) : scaled(value, unit, largest);
-            return scale === undefined
-              ? aligned(splits.map((value) => (value === 0 ? "0" : text(value))))
-              : splits.map((value) => format(value).replace(/\.0+(?=\D)/, ""));
-          },
+          values: (_plot, splits) =>
+            scale === undefined
+              ? axisTexts({ unit }, splits)
+              : splits.map((value) => format(value).replace(/\.0+(?=\D)/, "")),
           space: 28,
         },
       ],

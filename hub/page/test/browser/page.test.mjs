@@ -744,7 +744,8 @@ test("heat_map_says_that_it_loads_beside_its_axes", { skip }, async (context) =>
   const release = await hold(page, "**/api/v1/heat*");
   await page.goto(`${hub.url}/#/heatmap?by=switch`);
   await page.waitForSelector("main[aria-busy=true]");
-  await sendNext(page);
+  // The picture of a new slot is drawn too.
+  await hub.send(1);
   /** Waits until a part of the picture, in shares of its size, has more than one colour. */
   const painted = (left, right) =>
     page.waitForFunction(
@@ -759,7 +760,7 @@ test("heat_map_says_that_it_loads_beside_its_axes", { skip }, async (context) =>
       },
       [left, right],
     );
-  await painted(0, 0.05);
+  await painted(0.01, 0.06);
   await painted(0.3, 0.7);
   release();
   await page.waitForSelector("main[aria-busy=false]");
@@ -781,9 +782,7 @@ test("heat_map_of_errors_has_its_own_scale_until_the_whole_one_is_chosen", {
   await page.click('button:text-is("Full scale")');
   const { metrics } = await hub.json("health");
   const { scale } = metrics.find(({ name }) => name === "errors");
-  await page
-    .locator(".legend-number", { hasText: `${(scale / 1000).toFixed(2)}\u00a0k/s` })
-    .waitFor();
+  await page.locator(".legend-number", { hasText: `${scale / 1000}\u00a0k/s` }).waitFor();
   assert.notDeepEqual(await ticks(), shown);
   assert.match(page.url(), /range=full/);
   await page.click('button:text-is("Largest first")');

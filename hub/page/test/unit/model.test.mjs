@@ -18,6 +18,7 @@ const {
   stateOf,
 } = await load("src/contract/frame.ts");
 const { inkOn } = await load("src/draw/scale.ts");
+const { arrange } = await load("src/views/map/blocks.ts");
 const { numbersFit } = await load("src/views/map/cells.ts");
 const { placed } = await load("src/views/heatmap/axes.ts");
 const { ColumnSource } = await load("src/views/heatmap/source.ts");
@@ -185,7 +186,8 @@ test("largest_rows_of_a_time_range_come_first", () => {
   assert.deepEqual([...largestFirst(ranksOf(3, [columns[3]], "max"))], [1, 0, 2]);
   const means = ranksOf(2, [Uint32Array.of(50, 40), Uint32Array.of(0, 40)], "mean");
   assert.deepEqual([...largestFirst(means)], [1, 0]);
-  assert.deepEqual([...hottestOf(ranksOf(3, columns, "max"))], [0, 1]);
+  assert.deepEqual([...hottestOf(ranksOf(3, columns, "max"))], [0]);
+  assert.deepEqual([...hottestOf(Float64Array.of(3, 1, 4, -1))], [2, 0]);
   assert.deepEqual([...hottestOf(Float64Array.of(0, -1, 0))], []);
 });
 
@@ -210,19 +212,20 @@ test("numbers_are_only_in_cells_that_hold_two_of_them_and_have_contrast", () => 
   assert.deepEqual(inks, ["#fff", "#000", "#000", "#fff"]);
 });
 
+test("a_matrix_of_one_block_fills_its_frame", () => {
+  for (const rows of [4, 60, 300]) {
+    const block = { rows: Array(rows).fill(0), columns: Array(16).fill(0), tiers: [0, 1] };
+    const { corners, width } = arrange({ blocks: [block], cells: [] }, 1000, 500, () => "");
+    assert.equal(corners[0].x + 16 * width, 1000 - 12);
+  }
+});
+
 test("hottest_rows_get_their_labels_before_the_groups", () => {
   const at = (middle) => ({ from: middle, to: middle, distance: 14 });
-  // The second row is too near to the first one. The group moves beside it, the last one has no space.
   const group = { from: 0, to: 100, distance: 14 };
+  // The second row is too near to the first one. The group moves beside it.
   assert.deepEqual(placed([at(50), at(60), at(90), group]), [50, null, 90, 36]);
   assert.deepEqual(placed([at(50), { ...group, from: 45, to: 55 }]), [50, null]);
-  assert.deepEqual(
-    placed([
-      { ...group, distance: 40 },
-      { ...group, distance: 14 },
-    ]),
-    [50, 10],
-  );
 });
 
 test("heat_map_waits_while_most_of_its_columns_are_missing", async () => {

@@ -25,13 +25,9 @@ export interface ShownRows {
 }
 
 const LARGEST_TEXT = 12;
-/** Min distance between two names, in pixels, and mean distance between those of hot rows. */
+/** Min distance between two names, and that of a group that is too low for its name, in pixels. */
 const NAME_DISTANCE = 14;
-const HOT_DISTANCE = 50;
-/** Min distance between the names of groups that are too small for a line, in pixels. */
 const AXIS_DISTANCE = 40;
-/** Min height of a group with a line and a name, in pixels. */
-const MIN_GROUP = 2;
 
 function visible(plot: Plot, { rows, top, height }: ShownRows): { first: number; last: number } {
   return {
@@ -49,6 +45,11 @@ export function namesWidth(context: CanvasRenderingContext2D, rows: readonly Hea
   return context.measureText(longest).width + 26;
 }
 
+/** Returns a name, or the first end of a link that has no space for both. */
+function fitting(context: CanvasRenderingContext2D, name: string, room: number): string {
+  return context.measureText(name).width > room ? name.split(/ [→–] /)[0] : name;
+}
+
 /** Draws the name of each row. */
 export function drawRowNames(
   context: CanvasRenderingContext2D,
@@ -64,12 +65,14 @@ export function drawRowNames(
   for (let index = first; index < last; index++) {
     const middle = y + (index - shown.top + 0.5) * shown.height;
     if (middle < y || middle > y + plot.height) continue;
-    context.fillText(shown.rows[shown.order[index]].label, x - 8, middle, x - 12);
+    const { label } = shown.rows[shown.order[index]];
+    context.fillText(fitting(context, label, x - 12), x - 8, middle, x - 12);
   }
 }
 
-/** A label that can be anywhere in a span of the axis, at this distance from others. */
+/** A name that can be anywhere in a span of the axis, at this distance from earlier ones. */
 interface Label {
+  text: string;
   from: number;
   to: number;
   distance: number;
@@ -80,21 +83,15 @@ interface Label {
  * the free position that is nearest to it. A label without space gets null.
  */
 export function placed(labels: readonly Label[]): (number | null)[] {
-  const taken: { at: number; distance: number }[] = [];
+  const taken: number[] = [];
   return labels.map(({ from, to, distance }) => {
     const middle = (from + to) / 2;
-    const apart = (other: { distance: number }) => Math.max(distance, other.distance);
-    const places = taken.flatMap((each) => [each.at - apart(each), each.at + apart(each)]);
-    const free = [middle, ...places].filter(
-      (at) =>
-        at >= from &&
-        at <= to &&
-        taken.every((each) => Math.abs(each.at - at) >= apart(each) - 0.01),
-    );
-    if (free.length === 0) return null;
-    const at = free.reduce((x, y) => (Math.abs(y - middle) < Math.abs(x - middle) ? y : x));
-    taken.push({ at, distance });
-    return at;
+    const free = [middle, ...taken.flatMap((at) => [at - distance, at + distance])]
+      .filter((at) => at >= from && at <= to)
+      .filter((at) => taken.every((other) => Math.abs(other - at) >= distance - 0.01))
+      .sort((x, y) => Math.abs(x - middle) - Math.abs(y - middle));
+    taken.push(...free.slice(0, 1));
+    return free[0] ?? null;
   });
 }
 
@@ -106,51 +103,40 @@ export function drawDense(
   context: CanvasRenderingContext2D,
   plot: Plot,
   shown: ShownRows,
-  hottest: ArrayLike<number>,
+  hottest: Uint32Array,
 ): void {
   const { x, y } = plot;
-  const colors = theme();
+  const { line, ink, muted } = theme();
   const { first, last } = visible(plot, shown);
-  const groupAt = (index: number) => shown.rows[shown.order[index]].group;
-  const inside = (at: number) =>
-    Math.max(y + LARGEST_TEXT / 2, Math.min(at, y + plot.height - LARGEST_TEXT / 2));
-  const middleOf = (row: number) => y + (row - shown.top + 0.5) * shown.height;
-  const rows = Array.from(hottest).filter((row) => row >= first && row < last);
-  const spots = rows.map((row) => inside(middleOf(row)));
-  const places = placed(spots.map((at) => ({ from: at, to: at, distance: NAME_DISTANCE })));
-  const hot = rows
-    .filter((_, index) => places[index] !== null)
-    .slice(0, Math.max(1, Math.floor(plot.height / HOT_DISTANCE)));
-  const labels = hot.map((row) => {
-    const at = inside(middleOf(row));
-    return { text: shown.rows[row].label, from: at, to: at, distance: NAME_DISTANCE };
-  });
-  context.fillStyle = colors.line;
-  let start = first;
-  for (let index = first; index <= last; index++) {
-    if (index < last && groupAt(index) === groupAt(start)) continue;
-    const from = y + Math.max(0, start - shown.top) * shown.height;
-    const to = Math.min(y + plot.height, y + (index - shown.top) * shown.height);
-    start = index;
-    // Groups that are too small for a line get a name only here and there, like an axis.
-    const isSmall = to - from < MIN_GROUP;
-    if (!isSmall) context.fillRect(x - 4, from, 2, to - from - 1);
-    labels.push({
-      text: groupAt(index - 1),
-      from: inside(from),
-      to: inside(to),
-      distance: isSmall ? AXIS_DISTANCE : NAME_DISTANCE,
-    });
+  const top = (row: number) => y + (row - shown.top) * shown.height;
+  const [least, most] = [y + LARGEST_TEXT / 2, y + plot.height - LARGEST_TEXT / 2];
+  const labels: Label[] = [];
+  const add = (text: string, isHot: boolean, ...ends: number[]) => {
+    const [from, to] = ends.map((at) => Math.max(least, Math.min(at, most)));
+    // Of groups that are lower than their names, some have one, like an axis.
+    const distance = ends[1] - ends[0] < NAME_DISTANCE && !isHot ? AXIS_DISTANCE : NAME_DISTANCE;
+    labels.push({ text, from, to, distance });
+  };
+  const hot = hottest.filter((row) => row >= first && row < last);
+  for (const row of hot) add(shown.rows[row].label, true, top(row + 0.5), top(row + 0.5));
+  context.fillStyle = line;
+  for (let start = first, row = first + 1; row <= last; row++) {
+    const { group } = shown.rows[start];
+    if (row < last && shown.rows[row].group === group) continue;
+    const [from, to] = [Math.max(y, top(start)), Math.min(y + plot.height, top(row))];
+    context.fillRect(x - 4, from, 2, to - from - Math.min(1, shown.height / 2));
+    add(group, false, from, to);
+    start = row;
   }
   context.font = font(LARGEST_TEXT);
   context.textBaseline = "middle";
   context.textAlign = "right";
   placed(labels).forEach((at, index) => {
-    const row: number | undefined = hot[index];
     if (at === null) return;
-    context.fillStyle = row === undefined ? colors.muted : colors.ink;
-    context.fillText(labels[index].text, x - 10, at, x - 14);
-    if (row !== undefined) context.fillRect(x - 8, middleOf(row) - 0.5, 8, 1);
+    const isHot = index < hot.length;
+    context.fillStyle = isHot ? ink : muted;
+    context.fillText(fitting(context, labels[index].text, x - 14), x - 10, at, x - 14);
+    if (isHot) context.fillRect(x - 8, top(hot[index] + 0.5) - 0.5, 8, 1);
   });
 }
 

@@ -65,8 +65,6 @@ const SORTED = 5000;
 /** Min time that the picture shows, in milliseconds. */
 const SHORTEST = 30_000;
 
-const LOADING = "Older slots are loading.";
-
 /** What the picture shows of two times. */
 const TIMES = [
   ["now", "Now"],
@@ -564,17 +562,16 @@ class Heatmap implements View {
 
   /** Says that the columns at the left are still loading. */
   private writeLoading(context: CanvasRenderingContext2D, window: Window): void {
-    const { x, y, width } = this.plot;
+    const { x, y, width, height } = this.plot;
     let columns = 0;
     while (columns < window.columns && this.values(window.first + columns) === null) columns++;
-    const room = (width * columns) / window.columns;
-    const height = Math.min(this.height, this.rows.length * this.row);
+    if (columns === 0) return;
     context.font = font(13);
-    if (room < context.measureText(LOADING).width + 16) return;
     context.textAlign = "center";
     context.textBaseline = "middle";
     context.fillStyle = theme().muted;
-    context.fillText(LOADING, x + room / 2, y + height / 2);
+    const room = (width * columns) / window.columns;
+    context.fillText("Loading…", x + room / 2, y + height / 2, room);
   }
 
   private cross(context: CanvasRenderingContext2D): void {
@@ -597,7 +594,6 @@ class Heatmap implements View {
     const kind = names[this.kind];
     const rows = count(this.rows.length, kind, kind === "switch" ? "switches" : `${kind}s`);
     const { sides } = this;
-    const isLoading = sides.some(({ source }) => source.isLoading(window.first));
     const failed = sides.map(({ source }) => source.error).find((error) => error !== "") ?? "";
     const perLine = Math.max(1, Math.ceil(1 / this.row));
     const merged = perLine === 1 ? "" : `, largest of ${perLine} to a line`;
@@ -606,7 +602,7 @@ class Heatmap implements View {
     const shown = `${rows}${merged}, ${length} a column`;
     const hasMetric = this.app.metrics.some(({ name }) => name === window.metric);
     const error = hasMetric ? failed : `The hub has no metric ${window.metric}`;
-    const hint = isLoading ? LOADING : `${isScrolled ? "A drag scrolls, " : ""}${zoomText()}.`;
+    const hint = `${isScrolled ? "A drag scrolls, " : ""}${zoomText()}.`;
     const hasMarks = (this.marks.answer?.rows.length ?? 0) > 0;
     const lines = hasMarks ? " Dashed lines are jobs and marks: the pointer names them." : "";
     this.note.classList.toggle("alert-text", error !== "");

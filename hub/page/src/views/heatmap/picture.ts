@@ -29,30 +29,20 @@ function hidden(): CanvasRenderingContext2D {
   return document.createElement("canvas").getContext("2d", { willReadFrequently: false })!;
 }
 
-/** The same image, but opaque only where a cell has a pattern. */
-interface Mask {
-  context: CanvasRenderingContext2D;
-  /** Columns with such cells. */
-  columns: Set<number>;
-  has: (cell: number) => boolean;
-  fill: (context: CanvasRenderingContext2D) => CanvasPattern | string;
-}
-
 /**
  * An image with one pixel for each column and row of pixels. Columns form a ring, so nothing moves.
  */
 export class HeatPicture {
   private readonly context = hidden();
-  /** What has a pattern: values that are not exact, and what does not answer. */
-  private readonly masks: readonly Mask[] = [
-    { context: hidden(), columns: new Set(), has: (cell) => knownShare(cell) < 1, fill: dots },
-    {
-      context: hidden(),
-      columns: new Set(),
-      has: (cell) => codeIn(cell) === NO_ANSWER,
-      fill: noAnswer,
-    },
-  ];
+  /**
+   * The same image, but opaque only where a pattern is: dots where a value is not exact, and that of
+   * no answer. `columns` have such cells.
+   */
+  private readonly masks = [dots, noAnswer].map((fill) => ({
+    context: hidden(),
+    columns: new Set<number>(),
+    fill,
+  }));
   /** A pattern where a mask has it, at the size of the picture on the screen. */
   private readonly layer = hidden();
   private readonly drawn = new Map<number, Cells | null>();
@@ -134,11 +124,10 @@ export class HeatPicture {
       const end = Math.min(start + bins.rows, order.length);
       const cell = codes === null ? NO_DATA : this.pick(codes, order, start, end);
       const best = codeIn(cell);
-      for (let index = 0; index < masked.length; index++) {
-        const { has, columns } = this.masks[index];
-        masked[index][bin * width + x] = has(cell) ? -1 : 0;
-        if (has(cell)) columns.add(column);
-      }
+      [knownShare(cell) < 1, best === NO_ANSWER].forEach((has, index) => {
+        masked[index][bin * width + x] = has ? -1 : 0;
+        if (has) this.masks[index].columns.add(column);
+      });
       pixels[bin * width + x] =
         codes === null ? this.loading : this.pixel(best, (column + bin) % 3 === 0);
     }

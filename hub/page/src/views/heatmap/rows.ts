@@ -29,6 +29,10 @@ export interface HeatRow {
   ports: number[];
 }
 
+/** Part of the largest value that makes a row hot, and max number of hot rows. */
+const HOT = 0.75;
+const MOST_HOT = 200;
+
 /** Returns the rows of a fabric in topology order. */
 export function rowsOf(topology: Topology, kind: RowKind): HeatRow[] {
   switch (kind) {
@@ -198,8 +202,8 @@ export function largestFirst(ranks: Float64Array): Uint32Array {
   return Uint32Array.from(ranks.keys()).sort((x, y) => ranks[y] - ranks[x]);
 }
 
-/** Returns the rows with at least half of the largest value, the hottest first. */
+/** Returns the rows whose value is near to the largest one, the hottest first. */
 export function hottestOf(ranks: Float64Array): Uint32Array {
-  const most = ranks.reduce((x, y) => Math.max(x, y), 0);
-  return largestFirst(ranks).filter((row) => most > 0 && ranks[row] >= most / 2);
+  const first = largestFirst(ranks).subarray(0, MOST_HOT);
+  return first.filter((row) => ranks[row] > 0 && ranks[row] >= HOT * ranks[first[0]]);
 }

@@ -1,12 +1,12 @@
 //! The map as a matrix: rows are lower switches, columns are upper switches, and a cell is the
 //! fullest cable between them. Uneven routing appears as stripes.
 
-import { FULL, hasValue, stateOf } from "../../contract/frame";
+import { FULL, NO_DATA } from "../../contract/frame";
 import { clear, createSurface, noAnswer, noData, type Surface, triangle } from "../../draw/canvas";
 import { font, theme } from "../../draw/theme";
 import type { App } from "../../model/app";
+import { codeText } from "../../model/metric";
 import type { Cable, Topology } from "../../model/topology";
-import { percent } from "../../model/units";
 import { hideTip, showTip } from "../../parts/tooltip";
 import { type Arrangement, arrange, blockName, type Grid, gridOf, LEVEL } from "./blocks";
 import { BROKEN, CellLooks, CellPicture, NONE, numbersFit, ROOT, SILENT, SPLIT } from "./cells";
@@ -230,15 +230,18 @@ export class Matrix {
     context.textAlign = "right";
     context.textBaseline = "middle";
     context.font = font(Math.min(12, Math.max(9, height)));
-    let free = Number.NEGATIVE_INFINITY;
-    this.grid.blocks[block].rows.forEach((device, row) => {
+    const { rows } = this.grid.blocks[block];
+    const silent = rows.map((device) => isSilent(this.topology, device, states));
+    const taken: number[] = [];
+    // Of rows that are too low for all names, those that do not answer have theirs.
+    for (const row of [...rows.keys()].sort((a, b) => Number(silent[b]) - Number(silent[a]))) {
       const y = corner.y + (row + 0.5) * height - this.top;
-      if (y < head || y > this.surface.height || y - free < 12) return;
-      free = y;
-      const silent = isSilent(this.topology, device, states);
-      context.fillStyle = silent ? colors.alert : colors.muted;
-      context.fillText(this.topology.devices[device].node, corner.x - 8, y, names - 12);
-    });
+      if (y < head || y > this.surface.height || taken.some((at) => Math.abs(at - y) < 12))
+        continue;
+      taken.push(y);
+      context.fillStyle = silent[row] ? colors.alert : colors.muted;
+      context.fillText(this.topology.devices[rows[row]].node, corner.x - 8, y, names - 12);
+    }
   }
 
   private columnNames(context: CanvasRenderingContext2D, block: number): void {
@@ -278,10 +281,7 @@ export class Matrix {
 
   private listen(frame: HTMLElement): void {
     const { signal } = this.abort;
-    const value = (port: number) => {
-      const code = this.data?.values?.[port] ?? 65535;
-      return hasValue(code) ? percent(code / FULL) : stateOf(code);
-    };
+    const value = (port: number) => codeText(this.data?.values?.[port] ?? NO_DATA);
     frame.addEventListener(
       "pointermove",
       (event) => {

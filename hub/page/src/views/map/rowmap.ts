@@ -1,10 +1,10 @@
 //! The map as rows of tiers, with zoom and pan.
 
-import { FULL, hasValue, NO_ANSWER, stateOf } from "../../contract/frame";
+import { NO_ANSWER, NO_DATA } from "../../contract/frame";
 import { clear, createSurface, type Surface } from "../../draw/canvas";
 import { font, theme } from "../../draw/theme";
 import type { App } from "../../model/app";
-import { cellText } from "../../model/metric";
+import { cellText, codeText } from "../../model/metric";
 import type { Topology } from "../../model/topology";
 import { count, percent } from "../../model/units";
 import { distance, listenForPinch } from "../../parts/pinch";
@@ -314,8 +314,7 @@ export class Rowmap {
   }
 
   private value(port: number): string {
-    const code = this.data?.values?.[port] ?? 65535;
-    return hasValue(code) ? percent(code / FULL) : stateOf(code);
+    return codeText(this.data?.values?.[port] ?? NO_DATA);
   }
 
   /** Returns the position of a pointer on the picture. */
