@@ -12,7 +12,7 @@ export interface Surface {
   /** Device pixels for each unit. */
   ratio: number;
   /** Returns the position of a pointer in units. */
-  at(event: { offsetX: number; offsetY: number }): { x: number; y: number };
+  at(event: { offsetX: number; offsetY: number }): [number, number];
 }
 
 /** Creates a canvas in `parent` and calls `resized` after each change of size. */
@@ -32,10 +32,10 @@ export function createSurface(
     width: 0,
     height: 0,
     ratio: 1,
-    at: (event: { offsetX: number; offsetY: number }) => ({
-      x: event.offsetX / factor,
-      y: event.offsetY / factor,
-    }),
+    at: (event: { offsetX: number; offsetY: number }): [number, number] => [
+      event.offsetX / factor,
+      event.offsetY / factor,
+    ],
     close: () => observer.disconnect(),
   };
   const observer = new ResizeObserver(() => {

@@ -686,13 +686,13 @@ class Heatmap implements View {
     });
     frame.addEventListener("pointerdown", (event) => {
       frame.setPointerCapture(event.pointerId);
-      const [x, y] = this.place(event);
+      const [x, y] = this.surface.at(event);
       this.drag = { x, y, top: this.top, from: this.shownRange.from, moved: false };
     });
     frame.addEventListener("pointerup", (event) => {
       const moved = this.drag?.moved ?? true;
       this.drag = null;
-      if (!moved) this.open(...this.place(event));
+      if (!moved) this.open(...this.surface.at(event));
       else this.settle();
     });
     frame.addEventListener(
@@ -700,7 +700,7 @@ class Heatmap implements View {
       (event) => {
         event.preventDefault();
         if (event.shiftKey) this.scroll(event.deltaY / this.row);
-        else this.zoom(event.deltaY < 0 ? 1.25 : 0.8, this.place(event)[1]);
+        else this.zoom(event.deltaY < 0 ? 1.25 : 0.8, this.surface.at(event)[1]);
       },
       { passive: false },
     );
@@ -709,7 +709,7 @@ class Heatmap implements View {
 
   private move(event: PointerEvent): void {
     if (this.drag !== null) {
-      const [x, y] = this.place(event);
+      const [x, y] = this.surface.at(event);
       const by = { x: x - this.drag.x, y: y - this.drag.y };
       if (Math.hypot(by.x, by.y) > 3) this.drag.moved = true;
       if (this.drag.moved) this.top = this.drag.top - by.y / this.row;
@@ -719,10 +719,10 @@ class Heatmap implements View {
         this.show(this.drag.from - (by.x * (to - from)) / this.plot.width, to - from);
       }
     }
-    const inside = this.place(event)[0] >= this.plot.x;
-    this.pointer = inside ? { x: this.place(event)[0], y: this.place(event)[1] } : null;
+    const inside = this.surface.at(event)[0] >= this.plot.x;
+    this.pointer = inside ? { x: this.surface.at(event)[0], y: this.surface.at(event)[1] } : null;
     this.draw();
-    const hit = this.hit(...this.place(event));
+    const hit = this.hit(...this.surface.at(event));
     if (hit === null || !inside) hideTip();
     else showTip(event.clientX, event.clientY, this.tip(hit));
   }
@@ -800,7 +800,7 @@ class Heatmap implements View {
   /** Zooms the time or the rows, by how two fingers lay at first. */
   private pinch(held: { row: number; from: number; to: number }, first: Fingers, now: Fingers) {
     const middle = ([one, two]: Fingers, axis: 0 | 1) =>
-      (this.place(one)[axis] + this.place(two)[axis]) / 2;
+      (this.surface.at(one)[axis] + this.surface.at(two)[axis]) / 2;
     const isTime = apart(first, "offsetX") >= apart(first, "offsetY");
     const axis = isTime ? "offsetX" : "offsetY";
     const factor = apart(now, axis) / apart(first, axis);
@@ -836,12 +836,6 @@ class Heatmap implements View {
   private get shownRange(): { from: number; to: number } {
     const { first, columns, step } = this.window ?? { first: 0, columns: 1, step: SHORTEST };
     return { from: first * step, to: (first + columns) * step };
-  }
-
-  /** Returns the position of a pointer on the picture. */
-  private place(event: MouseEvent): [number, number] {
-    const { x, y } = this.surface.at(event);
-    return [x, y];
   }
 
   private scroll(rows: number): void {

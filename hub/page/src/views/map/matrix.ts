@@ -287,7 +287,7 @@ export class Matrix {
       (event) => {
         if (this.data === null) return;
         if (event.pointerType === "touch") this.scroll(-event.movementY);
-        const cable = this.find(...this.place(event));
+        const cable = this.find(...this.surface.at(event));
         if (cable === null) {
           hideTip();
           return;
@@ -306,7 +306,7 @@ export class Matrix {
     frame.addEventListener(
       "click",
       (event) => {
-        const cable = this.data === null ? null : this.find(...this.place(event));
+        const cable = this.data === null ? null : this.find(...this.surface.at(event));
         if (cable !== null)
           this.app.go(
             { view: "port", item: this.topology.keyOf(cable.links[0].b), options: {} },
@@ -339,12 +339,6 @@ export class Matrix {
       },
       { signal },
     );
-  }
-
-  /** Returns the position of a pointer on the picture. */
-  private place(event: MouseEvent): [number, number] {
-    const { x, y } = this.surface.at(event);
-    return [x, y];
   }
 
   private scroll(by: number): void {
