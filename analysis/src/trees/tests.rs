@@ -366,6 +366,9 @@ fn unknown_roots_and_circles_are_reported() {
             .collect::<Vec<_>>(),
         [(key(LEAF, 1), RootCause::Unclear)]
     );
+    // A root for which no port waits is one that waits itself.
+    let root = &found.trees[0];
+    assert!(root.branches.is_empty() && root.blocked_seconds > 0.5);
     let ring = [(1, 2), (2, 3), (3, 1)]
         .map(|(from, to)| link(1, (from, 1, "s"), (to, 2, "s"), (0.2, 0.6), idle))
         .concat();

@@ -1,7 +1,7 @@
 //! A canvas that fills its parent and is sharp on every screen. Lengths are in *units*: one unit is
 //! a pixel on a laptop screen, and grows with the root font on a wall screen.
 
-import { zoom } from "./theme";
+import { theme, zoom } from "./theme";
 
 export interface Surface {
   canvas: HTMLCanvasElement;
@@ -12,7 +12,7 @@ export interface Surface {
   /** Device pixels for each unit. */
   ratio: number;
   /** Returns the position of a pointer in units. */
-  at(event: { offsetX: number; offsetY: number }): { x: number; y: number };
+  at(event: { offsetX: number; offsetY: number }): [number, number];
 }
 
 /** Creates a canvas in `parent` and calls `resized` after each change of size. */
@@ -32,10 +32,10 @@ export function createSurface(
     width: 0,
     height: 0,
     ratio: 1,
-    at: (event: { offsetX: number; offsetY: number }) => ({
-      x: event.offsetX / factor,
-      y: event.offsetY / factor,
-    }),
+    at: (event: { offsetX: number; offsetY: number }): [number, number] => [
+      event.offsetX / factor,
+      event.offsetY / factor,
+    ],
     close: () => observer.disconnect(),
   };
   const observer = new ResizeObserver(() => {
@@ -78,49 +78,60 @@ export function putRows(
   context.putImageData(image, x, y);
 }
 
-const hatches = new Map<string, CanvasPattern>();
+const patterns = new Map<string, CanvasPattern>();
 
-/** Returns a pattern of diagonal lines, which marks ports that do not answer. */
-export function hatch(
+/** Returns a pattern of square tiles. Its name differs between different pictures. */
+function pattern(
   context: CanvasRenderingContext2D,
-  color: string,
-  background: string,
+  name: string,
+  side: number,
+  paint: (pen: CanvasRenderingContext2D) => void,
 ): CanvasPattern | string {
-  const key = `${color} ${background}`;
-  const found = hatches.get(key);
-  if (found !== undefined) return found;
-  const tile = document.createElement("canvas");
-  tile.width = 6;
-  tile.height = 6;
-  const pen = tile.getContext("2d")!;
-  pen.fillStyle = background;
-  pen.fillRect(0, 0, 6, 6);
-  pen.strokeStyle = color;
-  pen.lineWidth = 1.4;
-  for (const shift of [-6, 0, 6]) {
-    pen.beginPath();
-    pen.moveTo(shift - 1, 7);
-    pen.lineTo(shift + 7, -1);
-    pen.stroke();
+  let found = patterns.get(name) ?? null;
+  if (found === null) {
+    const tile = document.createElement("canvas");
+    tile.width = tile.height = side;
+    paint(tile.getContext("2d")!);
+    found = context.createPattern(tile, "repeat");
+    if (found !== null) patterns.set(name, found);
   }
-  const pattern = context.createPattern(tile, "repeat");
-  if (pattern === null) return background;
-  hatches.set(key, pattern);
-  return pattern;
+  return found ?? "transparent";
 }
 
-const dotted = new WeakMap<CanvasRenderingContext2D, CanvasPattern | string>();
+/** Returns the pattern of what does not answer: diagonal lines. */
+export function noAnswer(context: CanvasRenderingContext2D, color = theme().muted) {
+  const { line } = theme();
+  return pattern(context, `no answer ${color} ${line}`, 6, (pen) => {
+    pen.fillStyle = line;
+    pen.fillRect(0, 0, 6, 6);
+    pen.strokeStyle = color;
+    pen.lineWidth = 1.8;
+    for (const shift of [-6, 0, 6]) {
+      pen.beginPath();
+      pen.moveTo(shift - 1, 7);
+      pen.lineTo(shift + 7, -1);
+      pen.stroke();
+    }
+  });
+}
+
+/** Returns the pattern of what was not measured: single points, which are no lines at any size. */
+export function noData(context: CanvasRenderingContext2D, ground = theme().surface) {
+  const { faint } = theme();
+  return pattern(context, `no data ${faint} ${ground}`, 6, (pen) => {
+    pen.fillStyle = ground;
+    pen.fillRect(0, 0, 6, 6);
+    pen.fillStyle = faint;
+    for (const at of [1, 4]) pen.fillRect(at, at, 1, 1);
+  });
+}
 
 /**
  * Returns a pattern of light and dark dots, which are visible on every colour and mark
  * lower bounds.
  */
-export function dots(context: CanvasRenderingContext2D): CanvasPattern | string {
-  let pattern = dotted.get(context);
-  if (pattern === undefined) {
-    const tile = document.createElement("canvas");
-    tile.width = tile.height = 13;
-    const pen = tile.getContext("2d")!;
+export function dots(context: CanvasRenderingContext2D) {
+  return pattern(context, "dots", 13, (pen) => {
     for (let y = 0; y < 13; y++) {
       const x = (130 - 5 * y) % 13;
       pen.fillStyle = "#ebebeb";
@@ -128,10 +139,7 @@ export function dots(context: CanvasRenderingContext2D): CanvasPattern | string 
       pen.fillStyle = "#464646";
       pen.fillRect((x + 1) % 13, y, 1, 1);
     }
-    pattern = context.createPattern(tile, "repeat") ?? "transparent";
-    dotted.set(context, pattern);
-  }
-  return pattern;
+  });
 }
 
 /** Fills a triangle. */

@@ -93,11 +93,26 @@ export class Scale {
     return this.tables[theme().name].css[this.step(share)];
   }
 
+  /** Returns the colour of text on the colour of a share. */
+  ink(share: number): string {
+    return inkOn(this.rgb(share));
+  }
+
   /** Returns the gradient of the scale as CSS text. */
   gradient(direction = "to right"): string {
     const stops = Array.from({ length: 11 }, (_, index) => this.color(index / 10));
     return `linear-gradient(${direction}, ${stops.join(", ")})`;
   }
+}
+
+/** Returns black or white, whichever has the larger contrast to a ground by WCAG 2. */
+export function inkOn(ground: Rgb): string {
+  const [r, g, b] = ground.map((value) => {
+    const part = value / 255;
+    return part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;
+  });
+  const luminance = 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  return (luminance + 0.05) ** 2 > 0.05 * 1.05 ? "#000" : "#fff";
 }
 
 function mix(anchors: Rgb[], share: number): Rgb {
@@ -140,7 +155,7 @@ export function metricName(metric: string): string {
   return names[metric] ?? metric.replaceAll("_", " ");
 }
 
-/** Pixel colours of the states without a value. A shape shows each state too: see `hatch`. */
+/** Pixel colours of the states without a value. A pattern shows each too. */
 export const STATE_RGB: Record<number, { dark: Rgb; light: Rgb }> = {
   [NO_ANSWER]: { dark: [0x6b, 0x72, 0x80], light: [0x9a, 0xa2, 0xb0] },
   [LINK_DOWN]: { dark: [0x0c, 0x0e, 0x12], light: [0x33, 0x39, 0x42] },
@@ -182,7 +197,7 @@ export function blend(from: number, to: number, share: number): number {
 
 /**
  * Returns the pixels of all codes in the current theme. `share` returns the place of a value on the
- * scale. Codes without data are transparent, so that the hatch of the ground shows.
+ * scale. Codes without data are transparent, so that the ground shows.
  */
 export function pixelsOf(scale: Scale, share: (code: number) => number) {
   const pixels = new Int32Array(NO_DATA + 1);

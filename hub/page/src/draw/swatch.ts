@@ -1,6 +1,6 @@
 //! Draws the swatches of states without a value, as the style sheet does.
 
-import { dots, hatch } from "./canvas";
+import { dots, noAnswer, noData } from "./canvas";
 import { theme } from "./theme";
 
 /** Fills a rectangle with the swatch of a state. */
@@ -12,10 +12,10 @@ export function paintSwatch(
   width: number,
   height: number,
 ): void {
-  const { line, muted, surface, alert } = theme();
+  const { alert, faint } = theme();
   const fills: Record<string, (string | CanvasPattern)[]> = {
-    "no-answer": [hatch(pen, muted, line)],
-    "no-data": [hatch(pen, line, surface)],
+    "no-answer": [noAnswer(pen)],
+    "no-data": [noData(pen)],
     "at-least": ["#2a788e", dots(pen)],
     increase: ["#d55e00"],
     down: ["#0c0e12"],
@@ -24,6 +24,9 @@ export function paintSwatch(
     pen.fillStyle = fill;
     pen.fillRect(x, y, width, height);
   }
+  pen.lineWidth = 1;
+  pen.strokeStyle = faint;
+  pen.strokeRect(x + 0.5, y + 0.5, width - 1, height - 1);
   pen.fillStyle = pen.strokeStyle = alert;
   pen.beginPath();
   if (name === "down") {
@@ -32,7 +35,6 @@ export function paintSwatch(
     pen.lineTo(x + width - 1, y + height - 1);
     pen.stroke();
   } else if (name === "faulty") {
-    pen.lineWidth = 1;
     pen.strokeRect(x + 0.5, y + 0.5, width - 1, height - 1);
     pen.arc(x + width / 2, y + height / 2, 3, 0, 2 * Math.PI);
     pen.fill();

@@ -3,7 +3,7 @@
 import { codeIn, hasValue, knownShare, shareOf, stateOf } from "../contract/frame";
 import type { Metric } from "../contract/types";
 import { type Cell, head } from "./csv";
-import { duration, percent, scaled } from "./units";
+import { aligned, duration, percent, scaled, significant } from "./units";
 
 const AGGREGATES: Record<string, string> = { mean: "mean", p95: "95th percentile" };
 
@@ -41,10 +41,24 @@ export function valueCells(metric: Metric, cell: number): Cell[] {
   return [value, knownShare(cell) < 1 ? "at least" : null];
 }
 
-/** Returns a value with its unit. */
-export function valueText({ unit }: Metric, value: number): string {
+/** Returns a share in percent, or the state. */
+export function codeText(code: number): string {
+  return hasValue(code) ? percent(shareOf(code)) : stateOf(code);
+}
+
+/** Returns the texts of some values on an axis. */
+export function axisTexts(metric: Pick<Metric, "unit">, values: readonly number[]): string[] {
+  const like = Math.max(...values.map(Math.abs));
+  // A scale can end below one percent.
+  const text = (value: number) =>
+    metric.unit === "share" ? `${significant(100 * value)}\u00a0%` : valueText(metric, value, like);
+  return aligned(values.map(text));
+}
+
+/** Returns a value with its unit. Values beside each other are formatted like the largest one. */
+export function valueText({ unit }: Pick<Metric, "unit">, value: number, like = value): string {
   if (unit === "share") return percent(value);
-  if (unit === "Gb/s") return scaled(1e9 * value, "b/s");
+  if (unit === "Gb/s") return scaled(1e9 * value, "b/s", 1e9 * like);
   if (unit === "ns") return duration(value / 1e9);
-  return scaled(value, unit.replace(/^1\//, "/"));
+  return scaled(value, unit.replace(/^1\//, "/"), like);
 }

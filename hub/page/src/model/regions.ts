@@ -1,6 +1,6 @@
 //! Describes regions of congestion in words: a region is a congestion tree for as long as it lasts.
 
-import type { RegionRow } from "../contract/types";
+import type { RegionRow, TreeRow } from "../contract/types";
 import { clock, count, dateTime, duration } from "./units";
 
 /** Max number of jobs that a text names. */
@@ -30,4 +30,15 @@ export function regionText(row: RegionRow): string {
     `${count(row.host_ports, "host port")} and ${count(row.switch_ports, "switch port")} waited, ` +
     `${duration(row.held_up_seconds)} in all`
   );
+}
+
+/** Returns which ports wait for a root. A root for which none waits is one that waits itself. */
+export function waitText(
+  { host_ports, switch_ports }: Pick<TreeRow, "host_ports" | "switch_ports">,
+  isOver: boolean,
+): string {
+  const ports = host_ports + switch_ports;
+  const verb = isOver ? "waited" : ports > 1 ? "wait" : "waits";
+  const hosts = host_ports > 0 ? ` (${host_ports} of hosts)` : "";
+  return `${ports === 0 ? "only this port" : count(ports, "port")} ${verb}${hosts}`;
 }

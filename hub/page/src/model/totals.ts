@@ -131,6 +131,7 @@ export function rootTexts(roots: readonly Pick<TreeRow, "why">[]): string[] {
   const clear = roots.length - unclear;
   const texts = clear > 0 ? [`congestion at ${count(clear, "port")}`] : [];
   const more = clear > 0 ? "more port" : "port";
-  if (unclear > 0) texts.push(`ports wait at ${count(unclear, more)} without a clear cause`);
+  if (unclear > 0)
+    texts.push(`${count(unclear, more)} ${unclear === 1 ? "waits" : "wait"} without a clear cause`);
   return texts;
 }

@@ -1,12 +1,25 @@
-//! Formats numbers and times for display, with units and three significant digits.
+//! Formats numbers and times for display, with units: shares with one decimal, and others with three
+//! significant digits.
 
 /** Space between a number and its unit, at which no line breaks. */
 const SPACE = "\u00a0";
 
-/** Formats a share of 1 in percent. */
+/** Formats a share of 1 in percent. The digits do not depend on the size, so that columns align. */
 export function percent(share: number | null | undefined): string {
   if (share === null || share === undefined || Number.isNaN(share)) return "–";
-  return `${significant(100 * share)}${SPACE}%`;
+  const isTiny = share !== 0 && Math.abs(share) < 0.0005;
+  const text = isTiny ? `${share < 0 ? "> −" : "< "}0.1` : (100 * share).toFixed(1);
+  return `${text}${SPACE}%`;
+}
+
+/** Gives the numbers of an axis the same digits: as many as one of them needs. */
+export function aligned(texts: readonly string[]): string[] {
+  const parts = texts.map((text) => /^(.*?\d)(?:\.(\d*?)0*)?(\D*)$/.exec(text) ?? [text, text]);
+  const digits = Math.max(...parts.map(([, , rest]) => rest?.length ?? 0));
+  return parts.map(([, whole, rest = "", unit = ""]) => {
+    const isZero = whole === "0" && rest === "";
+    return `${whole}${digits > 0 && !isZero ? `.${rest.padEnd(digits, "0")}` : ""}${unit}`;
+  });
 }
 
 /** Formats a number with three significant digits, without an exponent. */
@@ -27,16 +40,29 @@ export function grouped(value: number | string | bigint): string {
 
 const PREFIXES = ["", "k", "M", "G", "T", "P", "E"];
 
-/** Formats a value with a decimal prefix: `scaled(2.5e9, "B")` is `2.50 GB`. */
-export function scaled(value: number | null | undefined, unit: string): string {
+/**
+ * Formats a value with a decimal prefix: `scaled(2.5e9, "B")` is `2.50 GB`. Values beside each other
+ * get the prefix and the digits of the largest one, `like`.
+ */
+export function scaled(
+  value: number | null | undefined,
+  unit: string,
+  like: number | null | undefined = value,
+): string {
   if (value === null || value === undefined || Number.isNaN(value)) return "–";
   let power = 0;
-  let rest = value;
-  while (Math.abs(rest) >= 999.5 && power < PREFIXES.length - 1) {
-    rest /= 1000;
+  let most = Math.abs(like ?? value);
+  while (most >= 999.5 && power < PREFIXES.length - 1) {
+    most /= 1000;
     power++;
   }
-  const digits = power === 0 && Number.isInteger(rest) ? String(rest) : significant(rest);
+  const rest = value / 1000 ** power;
+  const digits =
+    power === 0 && Number.isInteger(rest)
+      ? String(rest)
+      : like === value
+        ? significant(rest)
+        : rest.toFixed(most >= 99.95 ? 0 : most >= 9.995 ? 1 : 2);
   return `${digits}${SPACE}${PREFIXES[power]}${unit}`;
 }
 

@@ -3,12 +3,13 @@
 import uPlot from "uplot";
 import type { MarkRow } from "../contract/types";
 import { BAND, drawBand } from "../draw/band";
-import { hatch } from "../draw/canvas";
+import { noData } from "../draw/canvas";
 import { LINES } from "../draw/lines";
 import { font, theme, zoom } from "../draw/theme";
 import { courseRows } from "../model/csv";
 import type { Span } from "../model/group";
 import { markText } from "../model/marks";
+import { axisTexts } from "../model/metric";
 import { significantRatio } from "../model/ratio";
 import { changeText, points } from "../model/shift";
 import { clock, dayTime, percent, scaled } from "../model/units";
@@ -103,7 +104,7 @@ export class Chart {
 
   /**
    * Shows curves over a time range, in milliseconds since 1970. Curves can have different times.
-   * The intervals in `partial` are hatched, because a part of their sum is missing. The marks of
+   * The intervals in `partial` are dotted, because a part of their sum is missing. The marks of
    * applications are a band above the curves.
    */
   show(
@@ -126,7 +127,7 @@ export class Chart {
     const all = joined(curves);
     this.own = all.slice(1) as (number | null | undefined)[][];
     this.partial = partial;
-    setText(this.note, partial.length === 0 ? "" : " – hatched: some ports have no data");
+    setText(this.note, partial.length === 0 ? "" : " – dotted: some ports have no data");
     const data = this.options.stacked ? stacked(all) : all;
     if (shape !== this.shape || this.plot === null) {
       this.shape = shape;
@@ -149,16 +150,15 @@ export class Chart {
     }
   }
 
-  /** Hatches intervals with incomplete sums, behind the curves. */
+  /** Marks intervals with incomplete sums, behind the curves. */
   private drawPartial(plot: uPlot): void {
     const { ctx, bbox } = plot;
     if (this.partial.length === 0) return;
-    const colors = theme();
     ctx.save();
     ctx.beginPath();
     ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
     ctx.clip();
-    ctx.fillStyle = hatch(ctx, colors.line, colors.surface);
+    ctx.fillStyle = noData(ctx);
     for (const { from, to } of this.partial) {
       const [left, right] = [from, to].map((time) => plot.valToPos(time / 1000, "x", true));
       ctx.fillRect(left, bbox.top, Math.max(1, right - left), bbox.height);
@@ -265,7 +265,9 @@ export class Chart {
           // Each split of a logarithmic axis is a decade.
           filter: (_plot, splits) => splits,
           values: (_plot, splits) =>
-            splits.map((value) => (value === 0 ? "0" : format(value).replace(/\.0+(?=\D)/, ""))),
+            scale === undefined
+              ? axisTexts({ unit }, splits)
+              : splits.map((value) => format(value).replace(/\.0+(?=\D)/, "")),
           space: 28,
         },
       ],

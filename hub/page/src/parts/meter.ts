@@ -1,15 +1,15 @@
 //! Small pictures of values within text: bars, sparklines and marks.
 
-import { FULL, hasValue, shareOf, stateOf } from "../contract/frame";
+import { FULL, hasValue, NO_ANSWER, shareOf } from "../contract/frame";
 import { blockedScale, type Painter, pixelOf, type Scale, utilizationScale } from "../draw/scale";
 import { theme } from "../draw/theme";
-import { percent } from "../model/units";
+import { codeText } from "../model/metric";
 import { fillTo, h, setText } from "./dom";
 
-/** Draws a value as a bar with its number. A state without a value is a text on a hatched bar. */
+/** Draws a value as a bar with its number. A state without a value is a text beside an empty bar. */
 export function bar(cell: HTMLElement, code: number, scale: Painter): void {
-  const share = shareOf(code);
-  barOf(cell, share, share === null ? stateOf(code) : percent(share), scale);
+  barOf(cell, shareOf(code), codeText(code), scale);
+  cell.firstElementChild?.classList.toggle("no-answer", code === NO_ANSWER);
 }
 
 /** Draws a share as a bar with a text. */

@@ -2,7 +2,7 @@
 //! cost more than their values, because each bar needs a style and each small canvas a layer of
 //! its own.
 
-import { FULL, shareOf } from "../contract/frame";
+import { FULL, NO_ANSWER, shareOf } from "../contract/frame";
 import { type Painter, pixelOf } from "../draw/scale";
 import { theme, zoom } from "../draw/theme";
 import { h } from "./dom";
@@ -82,7 +82,7 @@ export class TablePicture {
     return Math.round(size * zoom() * this.ratio);
   }
 
-  /** Draws a bar that is filled up to a share, or stripes if there is no value. */
+  /** Draws a bar that is filled up to a share, or the pattern of no answer or of no data. */
   private bar(x: number, width: number, code: number, scale: Painter): void {
     const { pixels } = this;
     const stride = this.image.width;
@@ -90,8 +90,12 @@ export class TablePicture {
     const top = Math.round((this.image.height - height) / 2);
     const share = shareOf(code);
     const colors = theme();
-    const ground = pixelOf(share === null ? colors.line : colors.raised);
-    const color = pixelOf(scale.color(share ?? 0));
+    const ground = pixelOf(colors.raised);
+    const isSilent = code === NO_ANSWER;
+    const color = pixelOf(
+      share !== null ? scale.color(share) : isSilent ? colors.muted : colors.faint,
+    );
+    const step = this.scaled(STRIPE);
     const filled = Math.round(width * Math.min(1, code / FULL));
     for (let line = 0; line < height; line++) {
       // Rounded corners.
@@ -102,7 +106,10 @@ export class TablePicture {
         pixels.fill(color, start + cut, start + Math.max(cut, filled - cut));
       } else {
         for (let at = cut; at < width - cut; at++) {
-          if (Math.floor((at + line) / STRIPE) % 2 === 0) pixels[start + at] = ground;
+          const isInk = isSilent
+            ? Math.floor((at + line) / step) % 2 === 0
+            : at % step === 0 && line % step === 1;
+          if (isInk) pixels[start + at] = color;
         }
       }
     }

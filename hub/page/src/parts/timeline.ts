@@ -4,7 +4,7 @@ import { nanoseconds } from "../contract/api";
 import { FULL } from "../contract/frame";
 import type { MarkRow, MarkRows, Timeline, TimelineMark } from "../contract/types";
 import { markColor } from "../draw/band";
-import { clear, createSurface, hatch, putRows, type Surface } from "../draw/canvas";
+import { clear, createSurface, noData, putRows, type Surface } from "../draw/canvas";
 import { blockedScale, pixelOf, utilizationScale } from "../draw/scale";
 import { font, theme } from "../draw/theme";
 import { timeTicks } from "../draw/ticks";
@@ -262,7 +262,7 @@ export class TimelineStrip {
     }
     putRows(context, use, left, Math.round(STRIPS.top * ratio), height);
     putRows(context, wait, left, Math.round(lower * ratio), height);
-    context.fillStyle = hatch(context, colors.line, colors.raised);
+    context.fillStyle = noData(context, colors.raised);
     for (const { top, from, to } of gaps) {
       context.fillRect((left + from) / ratio, top, (to - from) / ratio, STRIPS.height);
     }
@@ -390,13 +390,13 @@ export class TimelineStrip {
       () => this.zoom(1),
     );
     element.addEventListener("pointerdown", (event) => {
-      if (event.button !== 0 || this.place(event)[0] < this.left - 4) return;
+      if (event.button !== 0 || this.surface.at(event)[0] < this.left - 4) return;
       element.setPointerCapture(event.pointerId);
-      this.drag = { start: this.place(event)[0], now: this.place(event)[0] };
+      this.drag = { start: this.surface.at(event)[0], now: this.surface.at(event)[0] };
     });
     element.addEventListener("pointermove", (event) => {
       if (this.drag !== null) {
-        this.drag.now = this.place(event)[0];
+        this.drag.now = this.surface.at(event)[0];
         this.draw();
       }
       this.tip(event);
@@ -434,7 +434,7 @@ export class TimelineStrip {
     if (start === null || end === null) return;
     const slot = (time: number) => Math.round(time / this.app.interval) * this.app.interval;
     if (Math.abs(drag.now - drag.start) < DRAG) {
-      const mark = this.markNear(...this.place(event));
+      const mark = this.markNear(...this.surface.at(event));
       this.app.go(
         { at: slot(mark === null ? start : mark.ts / 1e6 + this.app.interval), range: null },
         true,
@@ -463,15 +463,9 @@ export class TimelineStrip {
     return best;
   }
 
-  /** Returns the position of a pointer on the picture. */
-  private place(event: MouseEvent): [number, number] {
-    const { x, y } = this.surface.at(event);
-    return [x, y];
-  }
-
   private tip(event: PointerEvent): void {
-    const time = this.time(this.place(event)[0]);
-    if (time === null || this.place(event)[0] < this.left) {
+    const time = this.time(this.surface.at(event)[0]);
+    if (time === null || this.surface.at(event)[0] < this.left) {
       hideTip();
       return;
     }
@@ -481,7 +475,7 @@ export class TimelineStrip {
       lines[0] = `${clock(ends[0])} to ${clock(ends[1])}`;
       lines.push(["Selected", duration((ends[1] - ends[0]) / 1000)]);
     } else {
-      const mark = this.markNear(...this.place(event));
+      const mark = this.markNear(...this.surface.at(event));
       if (mark !== null) lines.push([mark.row === undefined ? "Event" : "Mark", mark.text]);
       const values = this.valuesAt(time);
       if (values !== null) {

@@ -17,6 +17,8 @@ import { panel } from "./panel";
 /** Usual height of the picture, and min height of the rows of a leaf switch with its name. */
 const SIDE = 230;
 const NAMED = 10;
+/** Max number of rows with numbers in the cells. */
+const NUMBERED = 20;
 /** The estimate takes the hub longer than other answers. */
 const PERIOD = 60_000;
 
@@ -113,14 +115,21 @@ function squareElements(all: MatrixCell[]): HTMLElement[] {
       if (from === to) return;
       const cell = cells.get(pairKey(from.name, to.name));
       const octets = (value = 0) => scaled(value, "B");
+      const share = (cell?.estimate_bytes ?? 0) / most;
       grid.append(
-        h("i", {
-          title: `${from.name} to ${to.name}: ${octets(cell?.estimate_bytes)} (${octets(cell?.least_bytes)} to ${octets(cell?.most_bytes)})`,
-          style: {
-            "grid-area": `${row + 1} / ${column + 2}`,
-            background: utilizationScale.color((cell?.estimate_bytes ?? 0) / most),
+        h(
+          "i",
+          {
+            title: `${from.name} to ${to.name}: ${octets(cell?.estimate_bytes)} (${octets(cell?.least_bytes)} to ${octets(cell?.most_bytes)})`,
+            style: {
+              "grid-area": `${row + 1} / ${column + 2}`,
+              background: utilizationScale.color(share),
+              color: utilizationScale.ink(share),
+            },
           },
-        }),
+          // The style sheet shows it in cells that are large enough.
+          ends.length <= NUMBERED ? h("b", {}, scaled(cell?.estimate_bytes ?? 0, "B", most)) : "",
+        ),
       );
     });
   });

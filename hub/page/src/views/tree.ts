@@ -7,9 +7,9 @@ import { phone, zoom } from "../draw/theme";
 import type { App } from "../model/app";
 import { type Cell, head } from "../model/csv";
 import { Poll } from "../model/poll";
-import { jobsText, regionText } from "../model/regions";
+import { jobsText, regionText, waitText } from "../model/regions";
 import { portKey, type Topology } from "../model/topology";
-import { count, duration, percent } from "../model/units";
+import { count, duration, percent, upper } from "../model/units";
 import { h, s, setText } from "../parts/dom";
 import { BLOCKED_LEGEND, legend } from "../parts/meter";
 import { saveButtons } from "../parts/save";
@@ -89,10 +89,9 @@ export function makeTree(app: App, topology: Topology): View {
     drawn = row;
     span = { from: from_ns / 1e6, to: to_ns / 1e6 };
     setText(title, `Congestion at ${row.root.node} / ${row.root.port}`);
-    const victims = row.host_ports + row.switch_ports;
     setText(
       text,
-      `The cause: ${CAUSES[row.why] ?? row.why}${row.confidence === null ? "" : `, confidence ${row.confidence}`}. The port ${row.to === null ? "" : `to ${row.to.node} / ${row.to.port} `}used ${percent(row.xmit_utilization)} of the link and was blocked for ${percent(row.blocked)} of the time. ${count(victims, "port")} waited, ${count(row.host_ports, "host port")} of them. Duration: ${duration(row.seconds)}. Lost: ${duration(row.held_up_seconds)} in all.`,
+      `The cause: ${CAUSES[row.why] ?? row.why}${row.confidence === null ? "" : `, confidence ${row.confidence}`}. The port ${row.to === null ? "" : `to ${row.to.node} / ${row.to.port} `}used ${percent(row.xmit_utilization)} of the link and was blocked for ${percent(row.blocked)} of the time. ${upper(waitText(row, true))}. Duration: ${duration(row.seconds)}. Lost: ${duration(row.held_up_seconds)} in all.`,
     );
     regions.replaceChildren(
       ...row.regions.slice(0, REGIONS).map((region) => {

@@ -122,10 +122,8 @@ async function openOverview(context, options) {
 
 /** Returns a share as the page writes it, for values with steps of 1/64000. */
 function shareTexts(share) {
-  const digits = (value) =>
-    value >= 0.09995 ? (100 * value).toFixed(1) : (100 * value).toFixed(2);
   const ends = [share - 1 / 64000, share, share + 1 / 64000];
-  return [...new Set(ends.map((value) => `${digits(Math.max(0, value))}\u00a0%`))];
+  return [...new Set(ends.map((value) => `${(100 * Math.max(0, value)).toFixed(1)}\u00a0%`))];
 }
 
 /** Returns what the hub knows, independent of the page. */

@@ -17,12 +17,19 @@ const {
   knownShare,
   stateOf,
 } = await load("src/contract/frame.ts");
-const { combineCodes, largestCell, largestFirst } = await load("src/views/heatmap/rows.ts");
+const { inkOn } = await load("src/draw/scale.ts");
+const { arrange } = await load("src/views/map/blocks.ts");
+const { numbersFit } = await load("src/views/map/cells.ts");
+const { placed } = await load("src/views/heatmap/axes.ts");
+const { ColumnSource } = await load("src/views/heatmap/source.ts");
+const { combineCodes, hottestOf, largestCell, largestFirst, ranksOf } = await load(
+  "src/views/heatmap/rows.ts",
+);
 const { answersText, rootTexts, totalsOf } = await load("src/model/totals.ts");
 const { hasAlert, newestSlot, samplerState, samplersText, stateText } =
   await load("src/model/samplers.ts");
 const { jobRates, largestSender } = await load("src/model/job.ts");
-const { jobsText, regionText } = await load("src/model/regions.ts");
+const { jobsText, regionText, waitText } = await load("src/model/regions.ts");
 const { squareOf } = await load("src/model/matrix.ts");
 const { sceneOf } = await load("src/views/map/units.ts");
 const { layoutOf } = await load("src/views/map/layout.ts");
@@ -188,12 +195,73 @@ test("largest_rows_of_a_time_range_come_first", () => {
     null,
     Uint32Array.of(0, 30000, NO_DATA),
   ];
-  assert.deepEqual([...largestFirst(3, columns, "max")], [0, 1, 2]);
-  assert.deepEqual([...largestFirst(3, [columns[3]], "max")], [1, 0, 2]);
+  assert.deepEqual([...largestFirst(ranksOf(3, columns, "max"))], [0, 1, 2]);
+  assert.deepEqual([...largestFirst(ranksOf(3, [columns[3]], "max"))], [1, 0, 2]);
+  const means = ranksOf(2, [Uint32Array.of(50, 40), Uint32Array.of(0, 40)], "mean");
+  assert.deepEqual([...largestFirst(means)], [1, 0]);
+  assert.deepEqual([...hottestOf(ranksOf(3, columns, "max"))], [0]);
+  assert.deepEqual([...hottestOf(Float64Array.of(3, 1, 4, -1))], [2, 0]);
+  assert.deepEqual([...hottestOf(Float64Array.of(0, -1, 0))], []);
+});
+
+test("numbers_are_only_in_cells_that_hold_two_of_them_and_have_contrast", () => {
+  const sizes = [
+    [172, 31],
+    [60, 30],
+    [60, 20],
+    [40, 60],
+    [30, 90],
+  ];
   assert.deepEqual(
-    [...largestFirst(2, [Uint32Array.of(50, 40), Uint32Array.of(0, 40)], "mean")],
-    [1, 0],
+    sizes.map(([width, height]) => numbersFit({ width, height })),
+    [true, true, false, false, false],
   );
+  const inks = [
+    [0x44, 0x01, 0x54],
+    [0x21, 0x91, 0x8c],
+    [0xfd, 0xe7, 0x25],
+    [0xbd, 0x22, 0x86],
+  ].map(inkOn);
+  assert.deepEqual(inks, ["#fff", "#000", "#000", "#fff"]);
+});
+
+test("a_matrix_of_one_block_fills_its_frame", () => {
+  for (const rows of [4, 60, 300]) {
+    const block = { rows: Array(rows).fill(0), columns: Array(16).fill(0), tiers: [0, 1] };
+    const { corners, width } = arrange({ blocks: [block], cells: [] }, 1000, 500, () => "");
+    assert.equal(corners[0].x + 16 * width, 1000 - 12);
+  }
+});
+
+test("hottest_rows_get_their_labels_before_the_groups", () => {
+  const at = (middle) => ({ from: middle, to: middle, distance: 14 });
+  const group = { from: 0, to: 100, distance: 14 };
+  // The second row is too near to the first one. The group moves beside it.
+  assert.deepEqual(placed([at(50), at(60), at(90), group]), [50, null, 90, 36]);
+  assert.deepEqual(placed([at(50), { ...group, from: 45, to: 55 }]), [50, null]);
+});
+
+test("heat_map_waits_while_most_of_its_columns_are_missing", async () => {
+  const window = { metric: "m", aggregate: "max", first: 0, columns: 10, step: 1000 };
+  const slots = new Map([9, 10].map((slot) => [slot, { values: new Uint16Array(1) }]));
+  const heat = { rows: 1, from: 0, step: 1000, columns: Array(5).fill(new Uint16Array(1)) };
+  const app = {
+    interval: 1000,
+    history: () => slots,
+    isStreamed: () => true,
+    wait: () => () => {},
+    topology: { ports: [{}] },
+    matrix: async () => heat,
+  };
+  let done = () => {};
+  const loaded = new Promise((resolve) => {
+    done = resolve;
+  });
+  const source = new ColumnSource(app, done);
+  assert.ok(source.isWaiting(window), "two of ten columns are no picture");
+  source.want(window);
+  await loaded;
+  assert.ok(!source.isWaiting(window), "the hub has no more than it sent");
 });
 
 test("totals_are_lower_bounds_without_the_values_of_all_host_ports", () => {
@@ -242,10 +310,18 @@ test("roots_without_a_clear_cause_are_no_congestion", () => {
   const roots = [{ why: "full" }, { why: "unclear" }, { why: "unclear" }, { why: "slow_host" }];
   assert.deepEqual(rootTexts(roots), [
     "congestion at 2 ports",
-    "ports wait at 2 more ports without a clear cause",
+    "2 more ports wait without a clear cause",
   ]);
-  assert.deepEqual(rootTexts(roots.slice(1, 2)), ["ports wait at 1 port without a clear cause"]);
+  assert.deepEqual(rootTexts(roots.slice(1, 2)), ["1 port waits without a clear cause"]);
   assert.deepEqual(rootTexts([]), []);
+});
+
+test("root_for_which_none_waits_is_the_port_that_waits", () => {
+  const texts = (host_ports, switch_ports) =>
+    [false, true].map((isOver) => waitText({ host_ports, switch_ports }, isOver));
+  assert.deepEqual(texts(0, 0), ["only this port waits", "only this port waited"]);
+  assert.deepEqual(texts(0, 1), ["1 port waits", "1 port waited"]);
+  assert.deepEqual(texts(32, 8), ["40 ports wait (32 of hosts)", "40 ports waited (32 of hosts)"]);
 });
 
 test("region_names_the_jobs_that_cause_and_suffer_it", () => {

@@ -5,13 +5,13 @@ import { load } from "../load.mjs";
 const units = await load("src/model/units.ts");
 const plain = (text) => text.replaceAll(/[\u2009\u202f\u00a0]/g, " ");
 
-test("numbers_have_three_significant_digits_and_a_unit", () => {
+test("shares_have_one_decimal_and_other_numbers_three_significant_digits", () => {
   const cases = [
     [units.percent(0.98765), "98.8 %"],
-    [units.percent(0.0512), "5.12 %"],
-    [units.percent(1), "100 %"],
-    [units.percent(0.00001), "< 0.01 %"],
-    [units.percent(0), "0 %"],
+    [units.percent(0.0512), "5.1 %"],
+    [units.percent(1), "100.0 %"],
+    [units.percent(0.00001), "< 0.1 %"],
+    [units.percent(0), "0.0 %"],
     [units.scaled(3.88e12, "b/s"), "3.88 Tb/s"],
     [units.scaled(999.7, "B"), "1.00 kB"],
     [units.duration(0.0000412), "41.2 µs"],
@@ -22,6 +22,31 @@ test("numbers_have_three_significant_digits_and_a_unit", () => {
     [units.grouped("9007199254740993123"), "9 007 199 254 740 993 123"],
   ];
   for (const [found, expected] of cases) assert.equal(plain(found), expected);
+});
+
+test("numbers_of_an_axis_have_the_same_digits", () => {
+  const cases = [
+    [
+      ["0 %", "50.0 %", "100 %"],
+      ["0 %", "50 %", "100 %"],
+    ],
+    [
+      ["0 %", "2.50 %", "≥ 5.00 %"],
+      ["0 %", "2.5 %", "≥ 5.0 %"],
+    ],
+    [
+      ["0 b/s", "37.5 Gb/s", "75.0 Gb/s"],
+      ["0 b/s", "37.5 Gb/s", "75.0 Gb/s"],
+    ],
+    [["100 %"], ["100 %"]],
+    [["–"], ["–"]],
+  ];
+  for (const [texts, expected] of cases) assert.deepEqual(units.aligned(texts), expected);
+});
+
+test("values_beside_each_other_have_the_prefix_and_the_digits_of_the_largest", () => {
+  const texts = [2.4e10, 1.23e9, 5e6, 0].map((value) => plain(units.scaled(value, "B", 2.4e10)));
+  assert.deepEqual(texts, ["24.0 GB", "1.2 GB", "0.0 GB", "0.0 GB"]);
 });
 
 test("missing_value_is_never_zero", () => {

@@ -25,18 +25,29 @@ export interface ShownRows {
 }
 
 const LARGEST_TEXT = 12;
-/** Min distance between the names of two groups, in pixels. */
-const GROUP_DISTANCE = 14;
-/** Min distance between the names of groups that are too small for a line, in pixels. */
+/** Min distance between two names, and that of a group that is too low for its name, in pixels. */
+const NAME_DISTANCE = 14;
 const AXIS_DISTANCE = 40;
-/** Min height of a group with a line and a name, in pixels. */
-const MIN_GROUP = 2;
 
 function visible(plot: Plot, { rows, top, height }: ShownRows): { first: number; last: number } {
   return {
     first: Math.floor(top),
     last: Math.min(rows.length, Math.ceil(top + plot.height / height)),
   };
+}
+
+/** Returns the width that the longest name needs, in pixels. */
+export function namesWidth(context: CanvasRenderingContext2D, rows: readonly HeatRow[]): number {
+  const longest = rows
+    .flatMap(({ label, group }) => [label, group])
+    .reduce((x, y) => (y.length > x.length ? y : x), "");
+  context.font = font(LARGEST_TEXT);
+  return context.measureText(longest).width + 26;
+}
+
+/** Returns a name, or the first end of a link that has no space for both. */
+function fitting(context: CanvasRenderingContext2D, name: string, room: number): string {
+  return context.measureText(name).width > room ? name.split(/ [→–] /)[0] : name;
 }
 
 /** Draws the name of each row. */
@@ -54,45 +65,79 @@ export function drawRowNames(
   for (let index = first; index < last; index++) {
     const middle = y + (index - shown.top + 0.5) * shown.height;
     if (middle < y || middle > y + plot.height) continue;
-    context.fillText(shown.rows[shown.order[index]].label, x - 8, middle, x - 12);
+    const { label } = shown.rows[shown.order[index]];
+    context.fillText(fitting(context, label, x - 12), x - 8, middle, x - 12);
   }
 }
 
-/** Draws a line for each group of rows, and its name if there is space. */
-export function drawGroups(context: CanvasRenderingContext2D, plot: Plot, shown: ShownRows): void {
+/** A name that can be anywhere in a span of the axis, at this distance from earlier ones. */
+interface Label {
+  text: string;
+  from: number;
+  to: number;
+  distance: number;
+}
+
+/**
+ * Returns the positions of labels: the first ones get the middle of their span, and each later one
+ * the free position that is nearest to it. A label without space gets null.
+ */
+export function placed(labels: readonly Label[]): (number | null)[] {
+  const taken: number[] = [];
+  return labels.map(({ from, to, distance }) => {
+    const middle = (from + to) / 2;
+    const free = [middle, ...taken.flatMap((at) => [at - distance, at + distance])]
+      .filter((at) => at >= from && at <= to)
+      .filter((at) => taken.every((other) => Math.abs(other - at) >= distance - 0.01))
+      .sort((x, y) => Math.abs(x - middle) - Math.abs(y - middle));
+    taken.push(...free.slice(0, 1));
+    return free[0] ?? null;
+  });
+}
+
+/**
+ * Draws the names of the hottest rows, then a line for each group of rows, and its name if there is
+ * space. The rows are in the order of the topology. `hottest` are some of them, the hottest first.
+ */
+export function drawDense(
+  context: CanvasRenderingContext2D,
+  plot: Plot,
+  shown: ShownRows,
+  hottest: Uint32Array,
+): void {
   const { x, y } = plot;
-  const colors = theme();
+  const { line, ink, muted } = theme();
   const { first, last } = visible(plot, shown);
-  const groupAt = (index: number) => shown.rows[shown.order[index]].group;
+  const top = (row: number) => y + (row - shown.top) * shown.height;
+  const [least, most] = [y + LARGEST_TEXT / 2, y + plot.height - LARGEST_TEXT / 2];
+  const labels: Label[] = [];
+  const add = (text: string, isHot: boolean, ...ends: number[]) => {
+    const [from, to] = ends.map((at) => Math.max(least, Math.min(at, most)));
+    // Of groups that are lower than their names, some have one, like an axis.
+    const distance = ends[1] - ends[0] < NAME_DISTANCE && !isHot ? AXIS_DISTANCE : NAME_DISTANCE;
+    labels.push({ text, from, to, distance });
+  };
+  const hot = hottest.filter((row) => row >= first && row < last);
+  for (const row of hot) add(shown.rows[row].label, true, top(row + 0.5), top(row + 0.5));
+  context.fillStyle = line;
+  for (let start = first, row = first + 1; row <= last; row++) {
+    const { group } = shown.rows[start];
+    if (row < last && shown.rows[row].group === group) continue;
+    const [from, to] = [Math.max(y, top(start)), Math.min(y + plot.height, top(row))];
+    context.fillRect(x - 4, from, 2, to - from - Math.min(1, shown.height / 2));
+    add(group, false, from, to);
+    start = row;
+  }
   context.font = font(LARGEST_TEXT);
   context.textBaseline = "middle";
   context.textAlign = "right";
-  let start = first;
-  let previous = Number.NEGATIVE_INFINITY;
-  for (let index = first; index <= last; index++) {
-    if (index < last && groupAt(index) === groupAt(start)) continue;
-    const from = y + Math.max(0, start - shown.top) * shown.height;
-    const to = Math.min(y + plot.height, y + (index - shown.top) * shown.height);
-    start = index;
-    if (to - from < MIN_GROUP) {
-      // Groups that are too small for a line get a name only here and there, like an axis.
-      if (from - previous < AXIS_DISTANCE || from + GROUP_DISTANCE > y + plot.height) continue;
-      previous = Math.max(from, y + LARGEST_TEXT / 2);
-      context.fillStyle = colors.line;
-      context.fillRect(x - 6, from, 4, 1);
-      context.fillStyle = colors.muted;
-      context.fillText(groupAt(index - 1), x - 10, previous, x - 14);
-      continue;
-    }
-    context.fillStyle = colors.line;
-    context.fillRect(x - 4, from, 2, to - from - 1);
-    const middle = Math.max(y + LARGEST_TEXT / 2, (from + to) / 2);
-    if (middle - previous >= GROUP_DISTANCE) {
-      context.fillStyle = colors.muted;
-      context.fillText(groupAt(index - 1), x - 10, middle, x - 14);
-      previous = middle;
-    }
-  }
+  placed(labels).forEach((at, index) => {
+    if (at === null) return;
+    const isHot = index < hot.length;
+    context.fillStyle = isHot ? ink : muted;
+    context.fillText(fitting(context, labels[index].text, x - 14), x - 10, at, x - 14);
+    if (isHot) context.fillRect(x - 8, top(hot[index] + 0.5) - 0.5, 8, 1);
+  });
 }
 
 /** Draws the time axis. */

@@ -4,9 +4,9 @@ import { nanoseconds } from "../../contract/api";
 import { type Cells, codeIn, hasValue } from "../../contract/frame";
 import type { MarkRow, MarkRows, Metric } from "../../contract/types";
 import { BAND, drawBand } from "../../draw/band";
-import { clear, createSurface, hatch, type Surface } from "../../draw/canvas";
+import { clear, createSurface, noData, type Surface } from "../../draw/canvas";
 import { metricName, scaleOf } from "../../draw/scale";
-import { theme } from "../../draw/theme";
+import { font, theme } from "../../draw/theme";
 import type { App } from "../../model/app";
 import { type Cell, timeCells, timeHeads } from "../../model/csv";
 import { endsOf, JOBS, markText } from "../../model/marks";
@@ -24,7 +24,7 @@ import { lackOf, ShiftControl } from "../../parts/shift";
 import { hideTip, showTip, type TipLine } from "../../parts/tooltip";
 import type { View } from "../../parts/view";
 import { Selection } from "../selection";
-import { drawGroups, drawRowNames, drawTimes, type Plot } from "./axes";
+import { drawDense, drawRowNames, drawTimes, namesWidth, type Plot } from "./axes";
 import { changeOf, differenceOf, differenceText, distance } from "./change";
 import { type Bins, HeatPicture } from "./picture";
 import { changeRange, RANGES, type Range, type RangeKind, rangeOf, usualRange } from "./range";
@@ -32,9 +32,11 @@ import {
   AGGREGATES,
   type Aggregate,
   type HeatRow,
+  hottestOf,
   largestFirst,
   ROW_KINDS,
   type RowKind,
+  ranksOf,
   rowsOf,
   rowsOfHosts,
 } from "./rows";
@@ -92,13 +94,20 @@ class Heatmap implements View {
   private unknown = "";
   private rows: HeatRow[] = [];
   private rowKey = "";
+  /** Width of the names of the rows and of their groups, in units. */
+  private names = 0;
   private readonly selection: Selection;
   private order: Uint32Array = new Uint32Array();
   private orderKey = "";
+  /** The rows with the largest values, the hottest first. */
+  private hottest: Uint32Array = new Uint32Array();
+  private rankKey = "";
   private range: Range = { share: () => 0, ticks: [], key: "" };
   private legendKey = "";
   /** Whether the picture is still that of the last setting, because no new column has arrived. */
   private isOld = false;
+  /** Whether there is a picture of which most columns are known. */
+  private isPicture = false;
   private window: Window | null = null;
   /** First visible row, and height of a row in pixels; 0 fits all rows. */
   private top = 0;
@@ -206,7 +215,11 @@ class Heatmap implements View {
       h("div", { class: "foot" }, this.legend, range.element, this.note),
     );
     this.controls.push(range);
-    this.surface = createSurface(frame, "Heat map", () => this.draw());
+    this.surface = createSurface(frame, "Heat map", () => {
+      // A new size has cleared the canvas.
+      this.isOld = this.isPicture = false;
+      this.draw();
+    });
     this.listen(frame);
   }
 
@@ -292,8 +305,10 @@ class Heatmap implements View {
     for (const column of this.changes.keys())
       if (column < window.first) this.changes.delete(column);
     this.shift.update(lackOf(this.app, { from, to }));
-    // The old picture stays until the hub has answered.
-    this.isOld = this.window !== null && this.sides.some(({ source }) => source.isWaiting(window));
+    // A picture stays until the hub has answered.
+    const isWaiting = this.sides.some(({ source }) => source.isWaiting(window));
+    this.isOld = this.isPicture && isWaiting;
+    this.isPicture ||= !isWaiting;
     if (this.isOld) {
       hideTip();
       return;
@@ -396,6 +411,7 @@ class Heatmap implements View {
       this.rowKey = rowKey;
       const all = rowsOf(this.topology, this.kind);
       this.rows = hosts.size > 0 ? rowsOfHosts(this.topology, all, hosts) : all;
+      this.names = namesWidth(this.surface.context, this.rows);
       this.size = 0;
       this.top = 0;
       this.orderKey = "";
@@ -403,23 +419,24 @@ class Heatmap implements View {
   }
 
   /**
-   * Sorts the rows by their values in the shown time. While that time moves, the order stays for
-   * some seconds.
+   * Ranks the rows by their values in the shown time, and sorts them. While that time moves, both
+   * stay for some seconds.
    */
   private arrange(window: Window, all: readonly (Cells | null)[]): void {
     const { metric, aggregate, first, columns, step } = window;
     const time = Math.floor((first * step) / SORTED);
     const answers = this.now.source.answers + this.before.source.answers;
     const shown = `${metric} ${aggregate} ${columns} ${step} ${time} ${answers}`;
-    const key = `${this.rowKey} ${this.time} ${this.byValue ? shown : ""}`;
-    if (key === this.orderKey) return;
-    this.orderKey = key;
-    this.order = largestFirst(
-      this.rows.length,
-      this.byValue ? all : [],
-      this.aggregate,
-      this.time === "change" ? distance : undefined,
-    );
+    const rankKey = `${this.rowKey} ${this.time} ${shown}`;
+    const orderKey = this.byValue ? rankKey : `${this.rowKey} ${this.time}`;
+    if (rankKey === this.rankKey && orderKey === this.orderKey) return;
+    const rank = this.time === "change" ? distance : undefined;
+    const ranks = ranksOf(this.rows.length, all, this.aggregate, rank);
+    this.hottest = hottestOf(ranks);
+    this.rankKey = rankKey;
+    if (orderKey === this.orderKey) return;
+    this.orderKey = orderKey;
+    this.order = this.byValue ? largestFirst(ranks) : Uint32Array.from(ranks.keys());
   }
 
   /** Returns the values of a column at one time, by row; null while they are loading. */
@@ -457,8 +474,7 @@ class Heatmap implements View {
   // --- drawing
 
   private get left(): number {
-    const names = this.row >= LABEL_ROW || this.rows.length < 50 ? 210 : 120;
-    return Math.min(names, 0.28 * this.surface.width);
+    return Math.min(this.names, 210, 0.28 * this.surface.width);
   }
 
   private get plot(): Plot {
@@ -518,7 +534,7 @@ class Heatmap implements View {
     context.beginPath();
     context.rect(x, y, width, Math.min(height, this.rows.length * row));
     context.clip();
-    context.fillStyle = hatch(context, theme().line, theme().surface);
+    context.fillStyle = noData(context);
     context.fillRect(x, y, width, height);
     this.picture.paint(
       context,
@@ -531,7 +547,7 @@ class Heatmap implements View {
     context.restore();
     const shown = { rows: this.rows, order: this.order, top: this.top, height: row };
     if (row >= LABEL_ROW) drawRowNames(context, this.plot, shown);
-    else if (!this.byValue) drawGroups(context, this.plot, shown);
+    else drawDense(context, this.plot, shown, this.hottest);
     const bottom = y + Math.min(height, this.rows.length * row);
     const first_ms = window.first * window.step - this.earlier;
     drawTimes(context, this.plot, bottom, { ...window, first: first_ms / window.step });
@@ -539,8 +555,23 @@ class Heatmap implements View {
       x + (width * (time - first_ms)) / (window.columns * window.step);
     const area = { left: x, right: x + width, bottom: y, foot: bottom };
     drawBand(context, this.marks.answer?.rows ?? [], area, place);
+    this.writeLoading(context, window);
     this.cross(context);
     this.describe(window);
+  }
+
+  /** Says that the columns at the left are still loading. */
+  private writeLoading(context: CanvasRenderingContext2D, window: Window): void {
+    const { x, y, width, height } = this.plot;
+    let columns = 0;
+    while (columns < window.columns && this.values(window.first + columns) === null) columns++;
+    if (columns === 0) return;
+    context.font = font(13);
+    context.textAlign = "center";
+    context.textBaseline = "middle";
+    context.fillStyle = theme().muted;
+    const room = (width * columns) / window.columns;
+    context.fillText("Loading…", x + room / 2, y + height / 2, room);
   }
 
   private cross(context: CanvasRenderingContext2D): void {
@@ -563,7 +594,6 @@ class Heatmap implements View {
     const kind = names[this.kind];
     const rows = count(this.rows.length, kind, kind === "switch" ? "switches" : `${kind}s`);
     const { sides } = this;
-    const isLoading = sides.some(({ source }) => source.isLoading(window.first));
     const failed = sides.map(({ source }) => source.error).find((error) => error !== "") ?? "";
     const perLine = Math.max(1, Math.ceil(1 / this.row));
     const merged = perLine === 1 ? "" : `, largest of ${perLine} to a line`;
@@ -572,9 +602,7 @@ class Heatmap implements View {
     const shown = `${rows}${merged}, ${length} a column`;
     const hasMetric = this.app.metrics.some(({ name }) => name === window.metric);
     const error = hasMetric ? failed : `The hub has no metric ${window.metric}`;
-    const hint = isLoading
-      ? "Older slots are loading."
-      : `${isScrolled ? "A drag scrolls, " : ""}${zoomText()}.`;
+    const hint = `${isScrolled ? "A drag scrolls, " : ""}${zoomText()}.`;
     const hasMarks = (this.marks.answer?.rows.length ?? 0) > 0;
     const lines = hasMarks ? " Dashed lines are jobs and marks: the pointer names them." : "";
     this.note.classList.toggle("alert-text", error !== "");
@@ -658,13 +686,13 @@ class Heatmap implements View {
     });
     frame.addEventListener("pointerdown", (event) => {
       frame.setPointerCapture(event.pointerId);
-      const [x, y] = this.place(event);
+      const [x, y] = this.surface.at(event);
       this.drag = { x, y, top: this.top, from: this.shownRange.from, moved: false };
     });
     frame.addEventListener("pointerup", (event) => {
       const moved = this.drag?.moved ?? true;
       this.drag = null;
-      if (!moved) this.open(...this.place(event));
+      if (!moved) this.open(...this.surface.at(event));
       else this.settle();
     });
     frame.addEventListener(
@@ -672,7 +700,7 @@ class Heatmap implements View {
       (event) => {
         event.preventDefault();
         if (event.shiftKey) this.scroll(event.deltaY / this.row);
-        else this.zoom(event.deltaY < 0 ? 1.25 : 0.8, this.place(event)[1]);
+        else this.zoom(event.deltaY < 0 ? 1.25 : 0.8, this.surface.at(event)[1]);
       },
       { passive: false },
     );
@@ -681,7 +709,7 @@ class Heatmap implements View {
 
   private move(event: PointerEvent): void {
     if (this.drag !== null) {
-      const [x, y] = this.place(event);
+      const [x, y] = this.surface.at(event);
       const by = { x: x - this.drag.x, y: y - this.drag.y };
       if (Math.hypot(by.x, by.y) > 3) this.drag.moved = true;
       if (this.drag.moved) this.top = this.drag.top - by.y / this.row;
@@ -691,10 +719,10 @@ class Heatmap implements View {
         this.show(this.drag.from - (by.x * (to - from)) / this.plot.width, to - from);
       }
     }
-    const inside = this.place(event)[0] >= this.plot.x;
-    this.pointer = inside ? { x: this.place(event)[0], y: this.place(event)[1] } : null;
+    const inside = this.surface.at(event)[0] >= this.plot.x;
+    this.pointer = inside ? { x: this.surface.at(event)[0], y: this.surface.at(event)[1] } : null;
     this.draw();
-    const hit = this.hit(...this.place(event));
+    const hit = this.hit(...this.surface.at(event));
     if (hit === null || !inside) hideTip();
     else showTip(event.clientX, event.clientY, this.tip(hit));
   }
@@ -772,7 +800,7 @@ class Heatmap implements View {
   /** Zooms the time or the rows, by how two fingers lay at first. */
   private pinch(held: { row: number; from: number; to: number }, first: Fingers, now: Fingers) {
     const middle = ([one, two]: Fingers, axis: 0 | 1) =>
-      (this.place(one)[axis] + this.place(two)[axis]) / 2;
+      (this.surface.at(one)[axis] + this.surface.at(two)[axis]) / 2;
     const isTime = apart(first, "offsetX") >= apart(first, "offsetY");
     const axis = isTime ? "offsetX" : "offsetY";
     const factor = apart(now, axis) / apart(first, axis);
@@ -808,12 +836,6 @@ class Heatmap implements View {
   private get shownRange(): { from: number; to: number } {
     const { first, columns, step } = this.window ?? { first: 0, columns: 1, step: SHORTEST };
     return { from: first * step, to: (first + columns) * step };
-  }
-
-  /** Returns the position of a pointer on the picture. */
-  private place(event: MouseEvent): [number, number] {
-    const { x, y } = this.surface.at(event);
-    return [x, y];
   }
 
   private scroll(rows: number): void {

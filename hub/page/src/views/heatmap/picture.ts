@@ -8,7 +8,7 @@ import {
   NO_ANSWER,
   NO_DATA,
 } from "../../contract/frame";
-import { dots } from "../../draw/canvas";
+import { dots, noAnswer } from "../../draw/canvas";
 import { pixelOf, pixelsOf, scaleOf } from "../../draw/scale";
 import { theme } from "../../draw/theme";
 import type { Range } from "./range";
@@ -34,18 +34,21 @@ function hidden(): CanvasRenderingContext2D {
  */
 export class HeatPicture {
   private readonly context = hidden();
-  /** The same image, but opaque only where a value is not exact. */
-  private readonly mask = hidden();
-  /** The dots over values that are not exact, at the size of the picture on the screen. */
+  /**
+   * The same image, but opaque only where a pattern is: dots where a value is not exact, and that of
+   * no answer. `columns` have such cells.
+   */
+  private readonly masks = [dots, noAnswer].map((fill) => ({
+    context: hidden(),
+    columns: new Set<number>(),
+    fill,
+  }));
+  /** A pattern where a mask has it, at the size of the picture on the screen. */
   private readonly layer = hidden();
   private readonly drawn = new Map<number, Cells | null>();
-  /** Columns with values that are not exact. */
-  private readonly inexact = new Set<number>();
   private table = new Int32Array(0);
   private loading = 0;
   private alert = 0;
-  private hatchLight = 0;
-  private hatchDark = 0;
   private pick = largestCell;
   private key = "";
 
@@ -65,8 +68,8 @@ export class HeatPicture {
     if (key !== this.key) {
       this.key = key;
       this.drawn.clear();
-      this.inexact.clear();
-      for (const { canvas } of [this.context, this.mask]) {
+      for (const { columns } of this.masks) columns.clear();
+      for (const { canvas } of this.contexts) {
         canvas.width = window.columns;
         canvas.height = Math.max(1, bins.count);
       }
@@ -74,61 +77,64 @@ export class HeatPicture {
       this.pick = range.pick ?? largestCell;
       this.loading = pixelOf(theme().surface);
       this.alert = pixelOf(theme().alert);
-      this.hatchLight = pixelOf(theme().muted);
-      this.hatchDark = pixelOf(theme().line);
     }
     const end = window.first + window.columns;
     for (const column of this.drawn.keys())
-      if (column < window.first && this.drawn.delete(column)) this.inexact.delete(column);
+      if (column < window.first && this.drawn.delete(column))
+        for (const { columns } of this.masks) columns.delete(column);
     const isWhole = this.drawn.size === 0;
     const width = isWhole ? window.columns : 1;
-    const one = this.context.createImageData(width, Math.max(1, bins.count));
-    const marks = this.context.createImageData(one);
+    const images = this.contexts.map((context) =>
+      context.createImageData(width, Math.max(1, bins.count)),
+    );
     for (let column = window.first; column < end; column++) {
       const codes = values(column);
       if (this.drawn.has(column) && this.drawn.get(column) === codes) continue;
       this.drawn.set(column, codes);
       const x = column % window.columns;
-      this.column(codes, order, bins, one, marks, isWhole ? x : 0, column);
-      if (!isWhole) this.put(one, marks, x);
+      this.column(codes, order, bins, images, isWhole ? x : 0, column);
+      if (!isWhole) this.put(images, x);
     }
-    if (isWhole) this.put(one, marks, 0);
+    if (isWhole) this.put(images, 0);
   }
 
-  private put(image: ImageData, marks: ImageData, x: number): void {
-    this.context.putImageData(image, x, 0);
-    this.mask.putImageData(marks, x, 0);
+  private get contexts(): CanvasRenderingContext2D[] {
+    return [this.context, ...this.masks.map(({ context }) => context)];
+  }
+
+  private put(images: readonly ImageData[], x: number): void {
+    this.contexts.forEach((context, index) => {
+      context.putImageData(images[index], x, 0);
+    });
   }
 
   private column(
     codes: Cells | null,
     order: Uint32Array,
     bins: Bins,
-    image: ImageData,
-    marks: ImageData,
+    images: readonly ImageData[],
     x: number,
     column: number,
   ): void {
-    const pixels = new Int32Array(image.data.buffer);
-    const masked = new Int32Array(marks.data.buffer);
-    const { width } = image;
-    this.inexact.delete(column);
+    const [pixels, ...masked] = images.map(({ data }) => new Int32Array(data.buffer));
+    const { width } = images[0];
+    for (const { columns } of this.masks) columns.delete(column);
     for (let bin = 0; bin < bins.count; bin++) {
       const start = bins.first + bin * bins.rows;
       const end = Math.min(start + bins.rows, order.length);
       const cell = codes === null ? NO_DATA : this.pick(codes, order, start, end);
       const best = codeIn(cell);
-      const isExact = knownShare(cell) === 1;
-      masked[bin * width + x] = isExact ? 0 : -1;
-      if (!isExact) this.inexact.add(column);
+      [knownShare(cell) < 1, best === NO_ANSWER].forEach((has, index) => {
+        masked[index][bin * width + x] = has ? -1 : 0;
+        if (has) this.masks[index].columns.add(column);
+      });
       pixels[bin * width + x] =
         codes === null ? this.loading : this.pixel(best, (column + bin) % 3 === 0);
     }
   }
 
-  /** Returns the pixel of a code. Lines cross the cells without an answer and those of a cut link. */
+  /** Returns the pixel of a code. Lines cross the cells of a cut link. */
   private pixel(code: number, isLine: boolean): number {
-    if (code === NO_ANSWER) return isLine ? this.hatchLight : this.hatchDark;
     return code === LINK_DOWN && isLine ? this.alert : this.table[code];
   }
 
@@ -156,14 +162,16 @@ export class HeatPicture {
         to.drawImage(canvas, 0, 0, split, canvas.height, x + left * cell, y, split * cell, height);
     };
     draw(context, this.context, x, y);
-    if (this.inexact.size === 0) return;
-    // Zoomed rows can be higher than the screen, so the layer has the size of the screen.
     const { canvas } = this.layer;
-    [canvas.width, canvas.height] = [x + width, context.canvas.clientHeight];
-    draw(this.layer, this.mask, x, y);
-    this.layer.globalCompositeOperation = "source-in";
-    this.layer.fillStyle = dots(this.layer);
-    this.layer.fillRect(0, 0, canvas.width, canvas.height);
-    context.drawImage(canvas, 0, 0);
+    for (const mask of this.masks) {
+      if (mask.columns.size === 0) continue;
+      // Zoomed rows can be higher than the screen, so the layer has the size of the screen.
+      [canvas.width, canvas.height] = [x + width, context.canvas.clientHeight];
+      draw(this.layer, mask.context, x, y);
+      this.layer.globalCompositeOperation = "source-in";
+      this.layer.fillStyle = mask.fill(this.layer);
+      this.layer.fillRect(0, 0, canvas.width, canvas.height);
+      context.drawImage(canvas, 0, 0);
+    }
   }
 }

@@ -3,7 +3,7 @@
 import { type Cells, codeIn, FULL } from "../../contract/frame";
 import type { Metric } from "../../contract/types";
 import { changeScale, type Scale } from "../../draw/scale";
-import { valueText } from "../../model/metric";
+import { axisTexts } from "../../model/metric";
 import { signed } from "../../model/shift";
 import type { Tick } from "../../parts/meter";
 import { differenceText, EQUAL, farthestCell } from "./change";
@@ -136,11 +136,11 @@ function roundUp(value: number): number {
 
 function linear(metric: Metric, end: number, exceeds: boolean): Range {
   const factor = metric.scale / FULL / end;
-  const tick = (share: number) => ({ share, text: valueText(metric, share * end) });
-  const last = `${exceeds ? "≥ " : ""}${valueText(metric, end)}`;
+  const texts = axisTexts(metric, [0, end / 2, end]);
+  if (exceeds) texts[2] = `≥ ${texts[2]}`;
   return {
     share: (code) => code * factor,
-    ticks: [tick(0), tick(0.5), { share: 1, text: last }],
+    ticks: texts.map((text, index) => ({ share: index / 2, text })),
     key: `linear ${end}`,
   };
 }
@@ -151,10 +151,13 @@ function logarithmic(metric: Metric, least: number, most: number): Range {
   const from = Math.min(to - 1, most > 0 ? Math.floor(Math.log10(least)) : 0);
   const place = (value: number) => LEAST + ((1 - LEAST) * (Math.log10(value) - from)) / (to - from);
   const decades = Array.from({ length: to - from + 1 }, (_, index) => 10 ** (from + index));
-  const ticks = decades.map((value) => ({ share: place(value), text: valueText(metric, value) }));
+  // Each decade has its own digits.
+  const ticks = decades.flatMap((value) =>
+    axisTexts(metric, [value]).map((text) => ({ share: place(value), text })),
+  );
   return {
     share: (code) => (code === 0 ? 0 : place((code * metric.scale) / FULL)),
-    ticks: [{ share: 0, text: valueText(metric, 0) }, ...ticks],
+    ticks: [...axisTexts(metric, [0]).map((text) => ({ share: 0, text })), ...ticks],
     key: `logarithmic ${from} ${to}`,
   };
 }

@@ -29,6 +29,10 @@ export interface HeatRow {
   ports: number[];
 }
 
+/** Part of the largest value that makes a row hot, and max number of hot rows. */
+const HOT = 0.75;
+const MOST_HOT = 200;
+
 /** Returns the rows of a fabric in topology order. */
 export function rowsOf(topology: Topology, kind: RowKind): HeatRow[] {
   switch (kind) {
@@ -171,15 +175,15 @@ function percentile(values: number[]): number {
 }
 
 /**
- * Returns the indices of the rows, sorted by their value in some columns, largest first. The value
- * is the max, or the mean if the values are means.
+ * Returns the largest value of each row in some columns, or its mean if the values are means; -1
+ * without any.
  */
-export function largestFirst(
+export function ranksOf(
   rows: number,
   columns: readonly (Cells | null)[],
   aggregate: Aggregate,
   rank: (code: number) => number = (code) => code,
-): Uint32Array {
+): Float64Array {
   const ranks = new Float64Array(rows).fill(-1);
   const counts = new Uint32Array(rows);
   for (const cells of columns) {
@@ -190,5 +194,16 @@ export function largestFirst(
       else ranks[row] += (rank(code) - ranks[row]) / ++counts[row];
     }
   }
+  return ranks;
+}
+
+/** Returns the indices of the rows, the largest first. */
+export function largestFirst(ranks: Float64Array): Uint32Array {
   return Uint32Array.from(ranks.keys()).sort((x, y) => ranks[y] - ranks[x]);
+}
+
+/** Returns the rows whose value is near to the largest one, the hottest first. */
+export function hottestOf(ranks: Float64Array): Uint32Array {
+  const first = largestFirst(ranks).subarray(0, MOST_HOT);
+  return first.filter((row) => ranks[row] > 0 && ranks[row] >= HOT * ranks[first[0]]);
 }

@@ -77,12 +77,12 @@ export class ColumnSource {
     return this.error === "" && !this.isAsked(number);
   }
 
-  /** Returns whether all columns of a window are missing, and the hub has not answered yet. */
+  /** Returns whether most columns of a window are missing because the hub has not answered yet. */
   isWaiting(window: Window): boolean {
-    const end = window.first + window.columns;
-    for (let number = window.first; number < end; number++)
-      if (this.get(number, window) !== undefined) return false;
-    return this.isLoading(end - 1);
+    let missing = 0;
+    for (let number = window.first; number < window.first + window.columns; number++)
+      if (this.get(number, window) === undefined && this.isLoading(number)) missing++;
+    return missing > window.columns / 2;
   }
 
   /** Requests the columns of a window that are missing. */

@@ -166,15 +166,14 @@ export function arrange(
 function single(block: Block | undefined, width: number, height: number): Arrangement {
   const columns = Math.max(1, block?.columns.length ?? 0);
   const rows = Math.max(1, block?.rows.length ?? 0);
-  const wide = (width - 120 - MARGIN) / columns;
+  const wide = (width - NAMES - MARGIN) / columns;
   const head = wide < LEVEL ? HEAD : BLOCK_TITLE + MARGIN;
   const size = {
     width: Math.max(2, wide),
     height: Math.max(SMALLEST_CELL, Math.min((height - head - MARGIN) / rows, 2 * LARGEST_CELL)),
   };
-  const names = size.height >= NAMED ? 120 : 60;
   const total = head + rows * size.height + MARGIN;
-  return { ...size, corners: [{ x: names, y: head }], titles: [], head, names, total };
+  return { ...size, corners: [{ x: NAMES, y: head }], titles: [], head, names: NAMES, total };
 }
 
 /** Puts the blocks side by side, tier by tier. Returns null if a block is too wide. */

@@ -3,7 +3,7 @@
 
 import { FULL, hasValue, LINK_DOWN, NO_ANSWER } from "../../contract/frame";
 import { pixelOf, type Scale } from "../../draw/scale";
-import type { Arrangement, Cell } from "./blocks";
+import type { Arrangement, Cell, Size } from "./blocks";
 import type { MapData } from "./data";
 
 /** Number of colours of a cell. Fewer colours mean that fewer cells change with each slot. */
@@ -17,8 +17,18 @@ export const ROOT = 2;
 /** Min size in units of a cell with two triangles. */
 export const SPLIT = 5;
 
+/** Size in units of the number of a direction, with the space around it. */
+const NUMBER: Size = { width: 34, height: 13 };
+
+/** Returns whether the numbers of both directions fit, each into its triangle. */
+export function numbersFit({ width, height }: Size): boolean {
+  return NUMBER.width / width + NUMBER.height / height <= 1;
+}
+
 /** What the cells show, by cell index: the colours of both directions, and a mark. */
 export class CellLooks {
+  /** The codes of both directions of each cell, up and then down; -1 without a value. */
+  readonly codes: Int32Array;
   readonly up: Int8Array;
   readonly down: Int8Array;
   readonly marks: Uint8Array;
@@ -28,6 +38,7 @@ export class CellLooks {
   private readonly starts: Int32Array;
 
   constructor(cells: readonly Cell[]) {
+    this.codes = new Int32Array(2 * cells.length);
     this.up = new Int8Array(cells.length);
     this.down = new Int8Array(cells.length);
     this.marks = new Uint8Array(cells.length);
@@ -62,6 +73,8 @@ export class CellLooks {
       }
       up[cell] = silent ? SILENT : step(above);
       down[cell] = silent ? SILENT : step(below);
+      this.codes[2 * cell] = silent ? -1 : above;
+      this.codes[2 * cell + 1] = silent ? -1 : below;
       marks[cell] = (broken ? BROKEN : 0) + (root ? ROOT : 0);
     }
   }
@@ -114,7 +127,7 @@ export class CellPicture {
       const y = Math.round((start + row * height) * ratio);
       const right = Math.round((corner.x + (column + 1) * width) * ratio) - gap;
       const bottom = Math.round((start + (row + 1) * height) * ratio) - gap;
-      // The hatch of a silent cell is drawn over the picture.
+      // The pattern of a silent cell is drawn over the picture.
       const above = up === SILENT ? 0 : colors[up + 1];
       const below = up === SILENT ? 0 : colors[down + 1];
       if (isSplit && above !== below) this.triangles(x, y, right, bottom, above, below);

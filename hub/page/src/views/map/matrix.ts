@@ -1,15 +1,15 @@
 //! The map as a matrix: rows are lower switches, columns are upper switches, and a cell is the
 //! fullest cable between them. Uneven routing appears as stripes.
 
-import { FULL, hasValue, stateOf } from "../../contract/frame";
-import { clear, createSurface, hatch, type Surface, triangle } from "../../draw/canvas";
+import { FULL, NO_DATA } from "../../contract/frame";
+import { clear, createSurface, noAnswer, noData, type Surface, triangle } from "../../draw/canvas";
 import { font, theme } from "../../draw/theme";
 import type { App } from "../../model/app";
+import { codeText } from "../../model/metric";
 import type { Cable, Topology } from "../../model/topology";
-import { percent } from "../../model/units";
 import { hideTip, showTip } from "../../parts/tooltip";
 import { type Arrangement, arrange, blockName, type Grid, gridOf, LEVEL } from "./blocks";
-import { BROKEN, CellLooks, CellPicture, NONE, ROOT, SILENT, SPLIT } from "./cells";
+import { BROKEN, CellLooks, CellPicture, NONE, numbersFit, ROOT, SILENT, SPLIT } from "./cells";
 import { isSamePicture, type MapData } from "./data";
 import { isSilent } from "./paint";
 
@@ -129,6 +129,29 @@ export class Matrix {
       this.cells.paint(context, start, left, above, right - left, below - above);
     });
     this.marks(context);
+    if (numbersFit(arrangement)) this.numbers(context, data);
+  }
+
+  /** Writes the values of both directions, in whole percent as there is little space. */
+  private numbers(context: CanvasRenderingContext2D, { scale }: MapData): void {
+    const { width, height, corners, head } = this.arrangement;
+    context.font = font(10);
+    context.textBaseline = "middle";
+    this.grid.cells.forEach(({ block, row, column }, index) => {
+      const x = corners[block].x + column * width;
+      const y = corners[block].y + row * height - this.top;
+      if (y < head || y > this.surface.height) return;
+      for (const side of [0, 1]) {
+        const code = this.looks.codes[2 * index + side];
+        const whole = Math.round((100 * code) / FULL);
+        // The colour of 0 shows the others.
+        if (whole < 1) continue;
+        context.textAlign = side === 0 ? "left" : "right";
+        context.fillStyle = scale.ink(code / FULL);
+        const [at, middle] = side === 0 ? [x + 4, y + 8] : [x + width - 5, y + height - 8];
+        context.fillText(`${whole}\u00a0%`, at, middle);
+      }
+    });
   }
 
   private write(text: string): void {
@@ -162,12 +185,11 @@ export class Matrix {
       const x = corners[block].x + column * width;
       const y = corners[block].y + row * height - this.top;
       if (up[index] === SILENT || isEmpty) {
-        context.fillStyle = hatch(context, isEmpty ? colors.line : colors.muted, colors.surface);
+        context.fillStyle = isEmpty ? noData(context) : noAnswer(context);
         context.fillRect(x, y, w, hgt);
       } else if (isHalf && Math.min(w, hgt) >= SPLIT) {
         const corner = up[index] === NONE ? [x, y] : [x + w, y + hgt];
-        const ground = hatch(context, colors.line, colors.surface);
-        triangle(context, ground, x, y + hgt, x + w, y, corner[0], corner[1]);
+        triangle(context, noData(context), x, y + hgt, x + w, y, corner[0], corner[1]);
       }
       if ((mark & BROKEN) !== 0) {
         context.strokeStyle = colors.alert;
@@ -208,15 +230,18 @@ export class Matrix {
     context.textAlign = "right";
     context.textBaseline = "middle";
     context.font = font(Math.min(12, Math.max(9, height)));
-    let free = Number.NEGATIVE_INFINITY;
-    this.grid.blocks[block].rows.forEach((device, row) => {
+    const { rows } = this.grid.blocks[block];
+    const silent = rows.map((device) => isSilent(this.topology, device, states));
+    const taken: number[] = [];
+    // Of rows that are too low for all names, those that do not answer have theirs.
+    for (const row of [...rows.keys()].sort((a, b) => Number(silent[b]) - Number(silent[a]))) {
       const y = corner.y + (row + 0.5) * height - this.top;
-      if (y < head || y > this.surface.height || y - free < 12) return;
-      free = y;
-      const silent = isSilent(this.topology, device, states);
-      context.fillStyle = silent ? colors.alert : colors.muted;
-      context.fillText(this.topology.devices[device].node, corner.x - 8, y, names - 12);
-    });
+      if (y < head || y > this.surface.height || taken.some((at) => Math.abs(at - y) < 12))
+        continue;
+      taken.push(y);
+      context.fillStyle = silent[row] ? colors.alert : colors.muted;
+      context.fillText(this.topology.devices[rows[row]].node, corner.x - 8, y, names - 12);
+    }
   }
 
   private columnNames(context: CanvasRenderingContext2D, block: number): void {
@@ -256,16 +281,13 @@ export class Matrix {
 
   private listen(frame: HTMLElement): void {
     const { signal } = this.abort;
-    const value = (port: number) => {
-      const code = this.data?.values?.[port] ?? 65535;
-      return hasValue(code) ? percent(code / FULL) : stateOf(code);
-    };
+    const value = (port: number) => codeText(this.data?.values?.[port] ?? NO_DATA);
     frame.addEventListener(
       "pointermove",
       (event) => {
         if (this.data === null) return;
         if (event.pointerType === "touch") this.scroll(-event.movementY);
-        const cable = this.find(...this.place(event));
+        const cable = this.find(...this.surface.at(event));
         if (cable === null) {
           hideTip();
           return;
@@ -284,7 +306,7 @@ export class Matrix {
     frame.addEventListener(
       "click",
       (event) => {
-        const cable = this.data === null ? null : this.find(...this.place(event));
+        const cable = this.data === null ? null : this.find(...this.surface.at(event));
         if (cable !== null)
           this.app.go(
             { view: "port", item: this.topology.keyOf(cable.links[0].b), options: {} },
@@ -317,12 +339,6 @@ export class Matrix {
       },
       { signal },
     );
-  }
-
-  /** Returns the position of a pointer on the picture. */
-  private place(event: MouseEvent): [number, number] {
-    const { x, y } = this.surface.at(event);
-    return [x, y];
   }
 
   private scroll(by: number): void {

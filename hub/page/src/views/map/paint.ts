@@ -1,7 +1,7 @@
 //! Draws a map: links, boxes, ports, hosts, and the trees over them.
 
 import { FULL, hasValue, LINK_DOWN, NO_ANSWER } from "../../contract/frame";
-import { hatch, triangle } from "../../draw/canvas";
+import { noAnswer, noData, triangle } from "../../draw/canvas";
 import { pixelTable, type Scale } from "../../draw/scale";
 import { font, theme } from "../../draw/theme";
 import type { Link, Topology } from "../../model/topology";
@@ -65,7 +65,7 @@ export function paintBoxes(painting: Painting): void {
   for (const box of layout.boxes) {
     const unit = scene.units[box.unit];
     const dead = unit.switches.length === 1 && isSilent(topology, unit.switches[0], states);
-    context.fillStyle = dead ? hatch(context, colors.alert, colors.surface) : colors.raised;
+    context.fillStyle = dead ? noAnswer(context, colors.alert) : colors.raised;
     context.strokeStyle = dead ? colors.alert : box.unit === selected ? colors.accent : colors.line;
     context.lineWidth = box.unit === selected || dead ? 2 : 1;
     context.beginPath();
@@ -166,7 +166,7 @@ function paintMembers(
       if (values[port] <= FULL && values[port] > most) most = values[port];
     const silent = isSilent(topology, device, states);
     context.fillStyle = silent
-      ? hatch(context, colors.alert, colors.surface)
+      ? noAnswer(context, colors.alert)
       : most < 0
         ? colors.line
         : scale.color(most / FULL);
@@ -244,7 +244,7 @@ function paintStrips({ context, values, scale }: Painting, strips: readonly Stri
   strips.forEach(({ ports }, line) => {
     for (let index = 0; index < ports.length; index++) {
       const code = values[ports[index]];
-      // The hatch of the box stays visible.
+      // The pattern of the box stays visible.
       if (code !== NO_ANSWER) pixels[line * most + index] = table[code];
     }
   });
@@ -283,20 +283,20 @@ function paintRoot({ context, layout }: Painting, pin: Pin): void {
 function paintCells(painting: Painting): void {
   const { context, layout, values, states, scale, marks, topology } = painting;
   const colors = theme();
+  const none = noData(context);
   for (const { port, x, y, width, height } of layout.cells) {
     const row = topology.ports[port];
     const into = row.peer === null ? values[port] : values[row.peer];
     if (states[port] === NO_ANSWER) {
-      context.fillStyle = hatch(context, colors.muted, colors.surface);
+      context.fillStyle = noAnswer(context);
       context.fillRect(x, y, width, height);
       continue;
     }
     if (!hasValue(values[port]) && !hasValue(into)) {
-      context.fillStyle = hatch(context, colors.line, colors.surface);
+      context.fillStyle = none;
       context.fillRect(x, y, width, height);
       continue;
     }
-    const none = hatch(context, colors.line, colors.surface);
     const color = (code: number) => (hasValue(code) ? scale.color(code / FULL) : none);
     triangle(context, color(values[port]), x, y + height, x + width, y + height, x + width, y);
     triangle(context, color(into), x, y, x + width, y, x, y + height);

@@ -1,10 +1,10 @@
 //! The map as rows of tiers, with zoom and pan.
 
-import { FULL, hasValue, NO_ANSWER, stateOf } from "../../contract/frame";
+import { NO_ANSWER, NO_DATA } from "../../contract/frame";
 import { clear, createSurface, type Surface } from "../../draw/canvas";
 import { font, theme } from "../../draw/theme";
 import type { App } from "../../model/app";
-import { cellText } from "../../model/metric";
+import { cellText, codeText } from "../../model/metric";
 import type { Topology } from "../../model/topology";
 import { count, percent } from "../../model/units";
 import { distance, listenForPinch } from "../../parts/pinch";
@@ -193,7 +193,7 @@ export class Rowmap {
         hideTip();
       },
       (first, now) => {
-        const [one, two] = now.map((finger) => this.at(finger));
+        const [one, two] = now.map((finger) => this.surface.at(finger));
         const factor = (held * distance(now)) / distance(first) / this.zoom;
         if (active()) this.zoomAt((one[0] + two[0]) / 2, (one[1] + two[1]) / 2, factor);
       },
@@ -205,8 +205,8 @@ export class Rowmap {
         if (!active() || event.button !== 0) return;
         frame.setPointerCapture(event.pointerId);
         this.drag = {
-          x: this.at(event)[0],
-          y: this.at(event)[1],
+          x: this.surface.at(event)[0],
+          y: this.surface.at(event)[1],
           left: this.left,
           top: this.top,
           moved: false,
@@ -238,7 +238,7 @@ export class Rowmap {
       (event) => {
         if (!active()) return;
         event.preventDefault();
-        this.zoomAt(...this.at(event), event.deltaY < 0 ? 1.2 : 1 / 1.2);
+        this.zoomAt(...this.surface.at(event), event.deltaY < 0 ? 1.2 : 1 / 1.2);
       },
       { signal, passive: false },
     );
@@ -256,8 +256,8 @@ export class Rowmap {
   private move(event: PointerEvent): void {
     const { drag } = this;
     if (drag !== null) {
-      const dx = this.at(event)[0] - drag.x;
-      const dy = this.at(event)[1] - drag.y;
+      const dx = this.surface.at(event)[0] - drag.x;
+      const dy = this.surface.at(event)[1] - drag.y;
       if (Math.hypot(dx, dy) > 4) drag.moved = true;
       if (drag.moved) {
         this.left = drag.left - dx;
@@ -267,7 +267,7 @@ export class Rowmap {
         return;
       }
     }
-    const hit = this.find(...this.at(event));
+    const hit = this.find(...this.surface.at(event));
     const changed = JSON.stringify(plain(hit)) !== JSON.stringify(plain(this.hit));
     this.hit = hit;
     if (changed) this.draw();
@@ -314,14 +314,7 @@ export class Rowmap {
   }
 
   private value(port: number): string {
-    const code = this.data?.values?.[port] ?? 65535;
-    return hasValue(code) ? percent(code / FULL) : stateOf(code);
-  }
-
-  /** Returns the position of a pointer on the picture. */
-  private at(event: MouseEvent): [number, number] {
-    const { x, y } = this.surface.at(event);
-    return [x, y];
+    return codeText(this.data?.values?.[port] ?? NO_DATA);
   }
 
   private tip(hit: Hit): TipLine[] {

@@ -4,7 +4,7 @@ import type { TreeRow, TreeRows } from "../../contract/types";
 import { blockedScale, utilizationScale } from "../../draw/scale";
 import type { App } from "../../model/app";
 import type { Poll } from "../../model/poll";
-import { jobsText } from "../../model/regions";
+import { jobsText, waitText } from "../../model/regions";
 import { UTILIZATION } from "../../model/state";
 import { hostName, portKey, type Topology } from "../../model/topology";
 import { clock, compareNames, count, duration, percent, upper } from "../../model/units";
@@ -128,13 +128,13 @@ export class Congestion {
   }
 
   /** Returns since when the last region of the tree has existed, or when it ended. */
-  private when(row: TreeRow): string {
+  private when(row: TreeRow): { isOver: boolean; text: string } {
     const end = this.app.span?.to ?? 0;
     const { since_ns, until_ns } = row.regions[0] ?? row;
     const seconds = duration((until_ns - since_ns) / 1e9);
-    if (until_ns / 1e6 < end - 3 * this.app.interval)
-      return `${seconds} until ${clock(until_ns / 1e6)}`;
-    return `for ${seconds} since ${clock(since_ns / 1e6)}`;
+    const isOver = until_ns / 1e6 < end - 3 * this.app.interval;
+    const edge = isOver ? `until ${clock(until_ns / 1e6)}` : `since ${clock(since_ns / 1e6)}`;
+    return { isOver, text: `for ${seconds} ${edge}` };
   }
 
   private fill(element: HTMLElement, row: TreeRow, isNew: boolean): void {
@@ -144,12 +144,12 @@ export class Congestion {
     const slow = row.why === "slow_host";
     const share = slow ? row.blocked : row.xmit_utilization;
     barOf(meter as HTMLElement, share, percent(share), slow ? blockedScale : utilizationScale);
-    const victims = row.host_ports + row.switch_ports;
+    const when = this.when(row);
     const [region] = row.regions;
     const lost = duration((region ?? row).held_up_seconds);
     setText(
       text,
-      `${CAUSES[row.why] ?? row.why}${row.confidence === "low" ? " (low confidence)" : ""}, ${this.when(row)}; ${count(victims, "port")} ${victims === 1 ? "waits" : "wait"} (${count(row.host_ports, "host")}); ${lost} lost in all`,
+      `${CAUSES[row.why] ?? row.why}${row.confidence === "low" ? " (low confidence)" : ""} ${when.text}; ${waitText(row, when.isOver)}; ${lost} lost`,
     );
     setText(name, region === undefined ? "" : upper(jobsText(region)));
     if (isNew) this.chain(steps as HTMLElement, row);
