@@ -291,6 +291,15 @@ test("phone_shows_whole_sentences_and_congestion_trees", { skip }, async (contex
         .map(([, cell]) => cell.textContent),
     );
     assert.deepEqual(cut, [], view);
+    // Lines with the same number of columns have the same edges.
+    const edges = await page.$$eval(".table-head > div", (cells) => {
+      const lines = new Map();
+      for (const { x, y } of cells.map((cell) => cell.getBoundingClientRect()))
+        lines.set(Math.round(y), [...(lines.get(Math.round(y)) ?? []), Math.round(x)]);
+      return [...lines.values()];
+    });
+    const pairs = edges.filter(({ length }) => length === 2).map((line) => line.join());
+    assert.equal(new Set(pairs).size, Math.min(1, pairs.length), `${view}: ${pairs.join(" / ")}`);
     // Rows of different heights end where the table ends.
     const body = await page.$(".table:has(.sentence) .table-body");
     if (body === null) continue;
