@@ -753,7 +753,7 @@ test("page_connects_again_after_the_hub_restarts", { skip }, async (context) => 
   await show(page, hub, "overview");
   await hub.stop();
   await page.waitForSelector(".banner:not([hidden])");
-  assert.match(await page.textContent(".banner"), /connection to the hub is lost.*last slot/i);
+  assert.match(await page.textContent(".banner"), /connection to the hub is lost.*last sweep/i);
   await page.screenshot({ path: `${pictures}/lost.png` });
   await hub.start();
   await hub.send(1);
