@@ -240,7 +240,7 @@ export class Shell {
   }
 
   private bottom(): HTMLElement {
-    // Only a phone shows this button.
+    // Only a narrow window shows this button.
     const more = button("Controls of the time", "controls", () => {
       const open = footer.classList.toggle("open");
       more.setAttribute("aria-expanded", String(open));

@@ -437,6 +437,7 @@ test("each_size_has_the_shown_time_and_the_legend_of_the_strip", { skip }, async
       return new Date((slot * interval) / 1e6).toTimeString().slice(0, 8);
     }, shared.interval);
     assert.equal(await page.innerText(".live b"), "Paused");
+    assert.ok(await page.isVisible(".live time"));
     assert.equal(await page.innerText(".live time"), clock);
     if (width === 390) {
       const frame = await page.$eval(".content", ({ clientHeight }) => innerHeight - clientHeight);
