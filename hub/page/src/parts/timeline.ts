@@ -6,7 +6,7 @@ import type { MarkRow, MarkRows, Timeline, TimelineMark } from "../contract/type
 import { markColor } from "../draw/band";
 import { clear, createSurface, hatch, putRows, type Surface } from "../draw/canvas";
 import { blockedScale, pixelOf, utilizationScale } from "../draw/scale";
-import { font, theme } from "../draw/theme";
+import { font, theme, zoom } from "../draw/theme";
 import { timeTicks } from "../draw/ticks";
 import type { App, Change } from "../model/app";
 import { type Cell, courseRows } from "../model/csv";
@@ -35,6 +35,8 @@ const SHORTEST = 60_000;
 /** Additional time shown before an older selection, as a share of its age. */
 const MARGIN = 0.1;
 const ZOOM = 1.4;
+/** Least distance of a time of the axis from the shown one. */
+const LABEL = 60;
 /** Pointer movement in pixels from which a click becomes a selection. */
 const DRAG = 4;
 
@@ -276,12 +278,15 @@ export class TimelineStrip {
     context.font = font(11);
     context.textBaseline = "top";
     context.textAlign = "center";
+    const { at } = this.app.state;
+    const shown = at === null ? -LABEL : this.x(at, bounds);
     const most = Math.max(2, Math.floor((this.surface.width - this.left) / 90));
     for (const { time, label } of timeTicks(bounds.from, bounds.to, most)) {
       const x = this.x(time, bounds);
       context.fillStyle = colors.line;
       context.fillRect(Math.round(x), AXIS, 1, 4);
       if (x < this.left + 24 || x > this.surface.width - 30) continue;
+      if (Math.abs(x - shown) < LABEL) continue;
       context.fillStyle = colors.muted;
       context.fillText(label, x, AXIS + 5);
     }
@@ -375,14 +380,11 @@ export class TimelineStrip {
     }
   }
 
-  /** Writes the shown time over those of the axis. */
+  /** Writes the shown time, for which the axis leaves space. */
   private label(context: CanvasRenderingContext2D, text: string, x: number): void {
-    const colors = theme();
     const width = context.measureText(text).width + 8;
     const left = Math.max(0, Math.min(this.surface.width - width, x - width / 2));
-    context.fillStyle = colors.surface;
-    context.fillRect(left, AXIS + 4, width, 14);
-    context.fillStyle = colors.accent;
+    context.fillStyle = theme().accent;
     context.fillText(text, left + width / 2, AXIS + 5);
   }
 
@@ -508,7 +510,9 @@ export class TimelineStrip {
         lines.push(["Largest blocked share", percent(values.blocked)]);
       }
     }
-    showTip(event.clientX, event.clientY - 90, lines);
+    // Above the strip, whatever its lines.
+    const { top } = this.element.getBoundingClientRect();
+    showTip(event.clientX, top - (32 + 20 * lines.length) * zoom(), lines);
   }
 
   private valuesAt(time: number): { utilization: number | null; blocked: number | null } | null {

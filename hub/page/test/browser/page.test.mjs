@@ -394,7 +394,7 @@ test("mark_that_a_user_posts_is_on_the_page_of_a_port", { skip: live }, async (c
   await show(page, hub, "events?kind=marks");
   const row = page.locator("[aria-label='Marks'] .table-row", { hasText: mark.name });
   await row.waitFor();
-  assert.match(await row.textContent(), /a momentdeploy <b>1.2<\/b>markada–all$/);
+  assert.match(await row.textContent(), /a momentdeploy <b>1.2<\/b>userada–all$/);
   assert.match(await page.textContent(".choice button:nth-child(7)"), /^Marks [2-9]/);
   await page.screenshot({ path: `${pictures}/marks-list.png` });
 
