@@ -510,9 +510,9 @@ export class TimelineStrip {
         lines.push(["Largest blocked share", percent(values.blocked)]);
       }
     }
-    // Above the strip, whatever its lines.
+    // Above the strip, also if the text of a mark has two lines.
     const { top } = this.element.getBoundingClientRect();
-    showTip(event.clientX, top - (32 + 20 * lines.length) * zoom(), lines);
+    showTip(event.clientX, top - (46 + 20 * lines.length) * zoom(), lines);
   }
 
   private valuesAt(time: number): { utilization: number | null; blocked: number | null } | null {
