@@ -90,7 +90,7 @@ export function archiveCommand(state: State, facts: Facts): { text: string; note
     ports: [
       "heatmap",
       `${slot}${metrics(...shares)} --format csv`,
-      "It has each slot of each port.",
+      "It has each sweep of each port.",
     ],
     port: ["heatmap", `${course}${metrics(...shares, ...counters)}${nodes} -o port.png`, whole],
     switch: ["heatmap", `${course}${metrics(...shares)}${nodes} -o switch.png`, whole],

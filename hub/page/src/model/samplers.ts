@@ -46,7 +46,8 @@ export function samplersText(rows: readonly SamplerRow[], newest: number): strin
 /** Describes a state in a few words. */
 export function stateText(row: SamplerRow, newest: number): string {
   const state = samplerState(row, newest);
-  if (state !== "clock") return { ok: "on time", late: "no new slot", lost: "disconnected" }[state];
+  if (state !== "clock")
+    return { ok: "on time", late: "no new sweep", lost: "disconnected" }[state];
   const distance = row.clock_distance_ns;
   if (distance === null) return "wrong clock";
   return `clock ${distance > 0 ? "+" : "−"}${duration(Math.abs(distance) / 1e9)}`;

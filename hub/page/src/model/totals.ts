@@ -115,7 +115,7 @@ export function answersText({ ports, down, without }: Totals, isPartial: boolean
     ...(down > 0 ? [`${grouped(down)} with the link down`] : []),
     // Ports of samplers that have not ended the slot have no data yet.
     ...(isPartial
-      ? ["slot not complete"]
+      ? ["sweep not complete"]
       : without > 0
         ? [`${grouped(without)} without data`]
         : []),

@@ -112,6 +112,14 @@ export function dayTime(milliseconds: number): string {
   return isToday ? text.slice(11) : text.slice(0, 16);
 }
 
+/** Returns the date and the time of a moment, or of a range; one with two dates has both in its time. */
+export function timeTexts(from: number, to = from): [string, string] {
+  const [first, last] = [dateTime(from), dateTime(to)];
+  const date = first.slice(0, 10);
+  if (date !== last.slice(0, 10)) return ["", `${first.slice(5, 16)} – ${last.slice(5, 16)}`];
+  return [date, from === to ? first.slice(11) : `${first.slice(11)} – ${last.slice(11)}`];
+}
+
 /** Returns the name of the time zone of the browser, such as `UTC+01:00`. */
 export function zone(milliseconds: number): string {
   const minutes = -new Date(milliseconds).getTimezoneOffset();

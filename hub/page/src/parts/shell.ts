@@ -13,12 +13,13 @@ import type { Column } from "../model/history";
 import { PACES } from "../model/pace";
 import { UTILIZATION, unknownView, VIEWS, type ViewName } from "../model/state";
 import { answersText, totalsOf } from "../model/totals";
-import { clock, count, dateTime, duration, zone } from "../model/units";
+import { count, dateTime, duration, timeTexts, zone } from "../model/units";
 import { ArchiveDialog } from "./archive";
 import { Bell } from "./bell";
 import { choice } from "./choice";
 import { h, setAttribute, setText } from "./dom";
 import { icon } from "./icons";
+import { BLOCKED_LEGEND, legend, UTILIZATION_LEGEND } from "./meter";
 import { savesFrom } from "./save";
 import { Search } from "./search";
 import { TimelineStrip } from "./timeline";
@@ -60,24 +61,43 @@ const KEYS = [
   ["1 to 9", "open a view"],
   ["/", "search a node, a GUID, a LID or a job"],
   ["Space", "pause, or play the past"],
-  ["← →", "one slot back or forward, with Shift ten slots"],
+  ["← →", "one sweep back or forward, with Shift ten sweeps"],
   ["L or Esc", "return to live"],
   ["↑ ↓ Enter", "in a table: choose a row, and open it"],
   ["+ − 0", "in a picture: zoom, and show all"],
   ["?", "show this list"],
 ] as const;
 const POINTER =
-  "On the timeline, a click shows a slot, a drag selects a time range, and the wheel or two fingers zoom.";
+  "Choose a time in the strip to show it, or drag over a range to select it. The wheel or two fingers zoom.";
+
+/** What the strip of time has besides its two rows: a sign, its class, and its meaning. */
+const SIGNS = [
+  ["▼", "alert-text", "severe event"],
+  ["|", "muted", "other events"],
+  ["|", "sign-mark", "start or end of a mark: a job, a phase, or what a user posted"],
+  ["●", "sign-time", "shown time of a paused page"],
+  ["▭", "sign-time", "selected range"],
+] as const;
 
 export class Shell {
   readonly main = h("main", { id: "main", tabindex: -1 });
   private readonly fabric = h("span", { class: "fabric" });
-  private readonly time = h("time", { class: "clock" });
-  private readonly who = h("span", { class: "clock", title: "User and role", hidden: true });
+  private readonly who = h("span", { class: "who", hidden: true });
   private readonly mark = h("a", { class: "mark" });
   private readonly archive: ArchiveDialog;
   private readonly bell: Bell;
-  private readonly status = h("button", { class: "live", type: "button" });
+  private readonly mode = h("b", {});
+  private readonly date = h("span", {});
+  private readonly time = h("time", {});
+  private readonly zone = h("span", { class: "zone" });
+  private readonly status = h(
+    "button",
+    { class: "live", type: "button" },
+    this.mode,
+    this.date,
+    this.time,
+    this.zone,
+  );
   private readonly banner = h("div", { class: "banner", role: "alert", hidden: true });
   private readonly links = new Map<string, HTMLAnchorElement>();
   private readonly play: HTMLButtonElement;
@@ -89,24 +109,35 @@ export class Shell {
     {
       class: "pace",
       "aria-label": "Display rate",
-      title: "How often the page shows a new slot. It keeps all slots",
+      title: "How often the page shows a new sweep. It keeps all sweeps",
       on: { change: () => this.setPace(this.pace.value) },
     },
-    ...PACES.map((seconds) =>
-      h("option", { value: seconds }, seconds === 0 ? "Each slot" : `Every ${seconds} s`),
-    ),
+    ...PACES.map((seconds) => h("option", { value: seconds }, `Every ${seconds} s`)),
     h("option", { value: PAUSED }, "Paused"),
   );
+  /** Colours of the strip, which depend on the theme. */
+  private readonly colors = h("div", {});
   private readonly help = h(
     "dialog",
     { class: "help", "aria-labelledby": "help-title", on: { click: () => this.help.close() } },
-    h("h2", { id: "help-title" }, "Keys"),
+    h("h2", { id: "help-title" }, "The strip of time"),
+    h("p", {}, "Each column is the largest value of all ports at its time."),
+    this.colors,
     h(
       "dl",
       { class: "facts" },
+      ...SIGNS.flatMap(([sign, name, text]) => [
+        h("dt", {}, h("span", { class: name }, sign)),
+        h("dd", {}, text),
+      ]),
+    ),
+    h("p", { id: "strip-help" }, POINTER),
+    h("h2", { class: "keys" }, "Keys"),
+    h(
+      "dl",
+      { class: "facts keys" },
       ...KEYS.flatMap(([key, text]) => [h("dt", {}, key), h("dd", {}, text)]),
     ),
-    h("p", { class: "muted" }, POINTER),
     h("button", { type: "button", class: "action" }, "Close"),
   );
   private player = 0;
@@ -145,7 +176,7 @@ export class Shell {
     darkPreference().addEventListener("change", () => this.retheme(themeChoice()));
     // A phone that is turned needs other tables.
     phone().addEventListener("change", () => this.app.notify("theme"));
-    setInterval(() => this.tick(), 1000);
+    setInterval(() => this.showStatus(), 1000);
     app.onLate((changes) => this.update(changes));
   }
 
@@ -169,10 +200,9 @@ export class Shell {
       h("span", { class: "space" }),
       this.bell.element,
       this.mark,
-      this.time,
       this.who,
       this.status,
-      button("Keys (?)", "help", () => this.help.showModal()),
+      button("Help (?)", "help", () => this.showHelp()),
       this.themeButton(),
     );
   }
@@ -210,20 +240,38 @@ export class Shell {
   }
 
   private bottom(): HTMLElement {
-    return h(
+    // Only a narrow window shows this button.
+    const more = button("Controls of the time", "controls", () => {
+      const open = footer.classList.toggle("open");
+      more.setAttribute("aria-expanded", String(open));
+    });
+    more.classList.add("more");
+    more.setAttribute("aria-expanded", "false");
+    const footer = h(
       "footer",
       { class: "bottom" },
       h(
         "div",
         { class: "transport", role: "group", "aria-label": "Time" },
-        button("One slot back (left arrow)", "back", () => this.app.step(-1)),
+        button("One sweep back (left arrow)", "back", () => this.app.step(-1)),
         this.play,
-        button("One slot forward (right arrow)", "forward", () => this.app.step(1)),
+        button("One sweep forward (right arrow)", "forward", () => this.app.step(1)),
+        h("span", { class: "range-name", "aria-hidden": "true" }, "Range"),
         this.ranges.element,
         h("span", { class: "pace-and-save" }, this.pace, this.timeline.save),
+        button("What the strip shows", "info", () => this.showHelp()),
       ),
+      more,
       this.timeline.element,
     );
+    return footer;
+  }
+
+  private showHelp(): void {
+    this.colors.replaceChildren(
+      legend([UTILIZATION_LEGEND, BLOCKED_LEGEND], [["no-data", "no data"]]),
+    );
+    this.help.showModal();
   }
 
   private setPace(value: string): void {
@@ -254,10 +302,11 @@ export class Shell {
     if (changes.has("state") || changes.has("topology")) this.showView();
     if (changes.has("health") || changes.has("topology")) {
       const fabric = app.health?.fabric || "fabric";
-      setText(this.fabric, app.health?.simulated === true ? `${fabric} (simulated)` : fabric);
+      setText(this.fabric, app.health?.simulated === true ? `${fabric}\n(simulated)` : fabric);
       // Without users, everybody is an admin without a name.
       const { name = null, role = "" } = app.who ?? {};
-      setText(this.who, `${name}, ${role}`);
+      setText(this.who, `${name}\n${role}`);
+      this.who.title = `User and role: ${name}, ${role}`;
       this.who.hidden = name === null;
     }
     this.bell.update();
@@ -274,7 +323,11 @@ export class Shell {
     const view = PARENTS[app.state.view] ?? app.state.view;
     for (const [name, link] of this.links) {
       setAttribute(link, "href", app.href({ view: name as ViewName }));
-      if (name === view) setAttribute(link, "aria-current", "page");
+      if (name === view && link.ariaCurrent !== "page") {
+        setAttribute(link, "aria-current", "page");
+        // A phone has the views in one row, which scrolls.
+        link.scrollIntoView({ block: "nearest", inline: "nearest" });
+      } else if (name === view) continue;
       else link.removeAttribute("aria-current");
     }
     setAttribute(this.mark, "href", app.href({ view: "samplers" }));
@@ -287,21 +340,31 @@ export class Shell {
     document.documentElement.dataset.shown = String(app.shown ?? "");
     const { at, range } = app.state;
     const late = app.lateness;
+    const [every, ...slower] = this.pace.options;
+    setText(every, `Every ${app.interval / 1000} s`);
+    for (const option of slower) option.hidden = 1000 * Number(option.value) <= app.interval;
     this.pace.value = app.isLive ? String(app.pace / 1000) : PAUSED;
     this.status.classList.toggle("on", app.isLive && app.connection === "open" && late === null);
-    const text =
+    const [mode, from, to]: [string, number | null, number?] =
       range !== null
-        ? spanText(range)
+        ? ["Range", range.from, range.to]
         : at !== null
-          ? `Paused ${clock(at)}`
+          ? ["Paused", at]
           : app.connection === "connecting"
-            ? "Connecting"
-            : late !== null
-              ? `${ageText(late)} old`
-              : app.pace > app.interval && app.shown !== null
-                ? `Live ${clock(app.timeOf(app.shown))}`
-                : "Live";
-    setText(this.status, text);
+            ? ["Connecting", null]
+            : [
+                late !== null ? `${ageText(late)} old` : "Live",
+                app.shown === null ? null : app.timeOf(app.shown),
+              ];
+    setText(this.mode, mode);
+    const [date, time] = from === null ? ["", ""] : timeTexts(from, to);
+    setText(this.date, date);
+    this.date.className = date === timeTexts(Date.now())[0] ? "today" : "";
+    setText(this.time, time);
+    setText(this.zone, from === null ? "" : zone(from));
+    const none = range === null ? "none, the page shows one time" : "one of another length";
+    const chosen = RANGES.find(([minutes]) => minutes === this.range)?.[1] ?? none;
+    setAttribute(this.ranges.element, "title", `Time range: ${chosen}`);
     setAttribute(this.status, "title", app.isLive ? "Pause (space)" : "Return to live (L)");
     const title = this.running ? "Pause (space)" : "Play (space)";
     if (this.play.title !== title) {
@@ -339,31 +402,26 @@ export class Shell {
           : this.counted.text;
     if (this.mark.dataset.text !== text) {
       this.mark.dataset.text = text;
-      this.mark.replaceChildren(icon(bad ? "alert" : "samplers"), text);
+      this.mark.replaceChildren(icon(bad ? "alert" : "samplers"), h("span", {}, text));
+      this.mark.title = text;
     }
   }
 
   private showBanner(): void {
     const { app } = this;
     const last = app.latest === null ? null : app.timeOf(app.latest);
-    const since = last === null ? "" : ` The last slot ended at ${dateTime(last)}.`;
+    const since = last === null ? "" : ` The last sweep ended at ${dateTime(last)}.`;
     const unknown = unknownView(location.hash);
     let text = "";
     if (app.connection === "lost")
       text = `The connection to the hub is lost.${since} The page connects again by itself.`;
     else if (app.connection === "open" && app.lateness !== null)
-      text = `The hub has no new slot.${since}`;
+      text = `The hub has no new sweep.${since}`;
     else if (app.failure !== "") text = `A request failed: ${app.failure}.`;
     else if (unknown !== null) text = `There is no view “${unknown}”. This is the overview.`;
     setText(this.banner, text);
     this.banner.hidden = text === "";
     document.documentElement.classList.toggle("stale", text !== "" && app.connection !== "open");
-  }
-
-  private tick(): void {
-    const now = Date.now();
-    setText(this.time, `${dateTime(now)} ${zone(now)}`);
-    this.showStatus();
   }
 
   // --- time and keys
@@ -403,7 +461,7 @@ export class Shell {
     if (["INPUT", "SELECT", "TEXTAREA"].includes(target.tagName)) return;
     const digit = Number(event.key);
     if (event.key === "/") this.search.focus();
-    else if (event.key === "?") this.help.showModal();
+    else if (event.key === "?") this.showHelp();
     else if (event.key === " " && target.tagName !== "BUTTON" && target.tagName !== "A")
       this.togglePlay();
     else if (event.key === "ArrowLeft") this.app.step(event.shiftKey ? -10 : -1);
@@ -420,13 +478,6 @@ export class Shell {
 function ageText(age: number): string {
   const unit = age < MINUTE ? 1000 : MINUTE;
   return duration((Math.floor(age / unit) * unit) / 1000);
-}
-
-/** Formats a time range, with the days if they differ. */
-function spanText({ from, to }: { from: number; to: number }): string {
-  const days = dateTime(from).slice(0, 10) !== dateTime(to).slice(0, 10);
-  const text = (time: number) => (days ? dateTime(time).slice(5, 16) : clock(time));
-  return `${text(from)} – ${text(to)}`;
 }
 
 function button(label: string, name: string, click: () => void): HTMLButtonElement {

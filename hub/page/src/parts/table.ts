@@ -104,19 +104,26 @@ function leastWidth(track: string): number {
   return Number(/(\d+)px/.exec(track)?.[1] ?? 0);
 }
 
-/** Returns the share of each column in a line on a phone, by the least widths of the columns. */
-function spansOf<Row>(line: readonly Column<Row>[]): Map<string, string> {
-  const total = line.reduce((sum, { width }) => sum + leastWidth(width), 0);
-  let end = 0;
-  let width = 0;
-  return new Map(
-    line.map((column) => {
-      width += leastWidth(column.width);
+/**
+ * Returns the share of each column in its line on a phone, by the least widths of the columns. Lines
+ * with the same number of columns have their edges in common.
+ */
+function spansOf<Row>(lines: readonly Column<Row>[][]): [string, string][] {
+  return lines.flatMap((line) => {
+    const alike = lines.filter(({ length }) => length === line.length);
+    const widths = line.map((_, at) =>
+      alike.reduce((sum, other) => sum + leastWidth(other[at].width), 0),
+    );
+    const total = widths.reduce((sum, width) => sum + width);
+    let end = 0;
+    let width = 0;
+    return line.map(({ id }, at): [string, string] => {
+      width += widths[at];
       const start = end;
       end = Math.round((TRACKS * width) / total);
-      return [column.id, `span ${end - start}`];
-    }),
-  );
+      return [id, `span ${end - start}`];
+    });
+  });
 }
 
 /** Number of rows above and below the visible ones that have elements too. */
@@ -143,7 +150,7 @@ export class Table<Row> {
   private readonly note: HTMLElement;
   private readonly heads = new Map<string, HTMLElement>();
   /** Share of each column in its line on a phone. */
-  private readonly spans = new Map<string, string>();
+  private readonly spans: ReadonlyMap<string, string>;
   private readonly lines: Line<Row>[] = [];
   /** All columns, also those that a phone does not show. */
   private readonly columns: Column<Row>[];
@@ -193,8 +200,7 @@ export class Table<Row> {
     const tracks = isPhone
       ? `repeat(${TRACKS}, minmax(0, 1fr))`
       : options.columns.map((column) => scaledTrack(column.width)).join(" ");
-    for (const line of isPhone ? lines : [])
-      for (const [id, span] of spansOf(line)) this.spans.set(id, span);
+    this.spans = new Map(isPhone ? spansOf(lines) : []);
     const head = h(
       "div",
       { class: "table-head", role: "row" },

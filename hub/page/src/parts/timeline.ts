@@ -1,4 +1,4 @@
-//! The strip at the bottom: the max over all ports for each slot that is kept, with marks.
+//! The strip of time at the bottom: the max over all ports for each slot that is kept, with marks.
 
 import { nanoseconds } from "../contract/api";
 import { FULL } from "../contract/frame";
@@ -6,30 +6,28 @@ import type { MarkRow, MarkRows, Timeline, TimelineMark } from "../contract/type
 import { markColor } from "../draw/band";
 import { clear, createSurface, noData, putRows, type Surface } from "../draw/canvas";
 import { blockedScale, pixelOf, utilizationScale } from "../draw/scale";
-import { font, theme } from "../draw/theme";
+import { font, theme, zoom } from "../draw/theme";
 import { timeTicks } from "../draw/ticks";
 import type { App, Change } from "../model/app";
 import { type Cell, courseRows } from "../model/csv";
 import { endsOf, JOBS, markText } from "../model/marks";
 import { Poll } from "../model/poll";
 import { BLOCKED, UTILIZATION } from "../model/state";
-import { clock, dateTime, duration, percent } from "../model/units";
+import { clock, dateTime, duration, percent, upper } from "../model/units";
 import { h } from "./dom";
 import { apart, listenForPinch } from "./pinch";
 import { saveButtons } from "./save";
 import { hideTip, showTip, type TipLine } from "./tooltip";
 
-/** Width of the names at the left, if the strip is wide enough for them. */
-const NAMES = 92;
-const NARROW = 500;
-/** Distance of a strip without names from its left edge. */
-const EDGE = 10;
+/** Names of the rows, and their width, in a strip that is wide or narrow. */
+const WIDE = { least: 500, names: ["Utilization, max. %", "Blocked, max. %"], width: 118 };
+const NARROW = { names: ["Utilization", "Blocked"], width: 70 };
 const RIGHT = 14;
-const MARKS = { top: 4, height: 11 };
+const MARKS = { top: 2, height: 10 };
 /** Least distances between two marks. */
 const LINE_STEP = 4;
 const TRIANGLE_STEP = 10;
-const STRIPS = { top: 18, height: 13, gap: 3 };
+const STRIPS = { top: 15, height: 12, gap: 2 };
 const AXIS = STRIPS.top + 2 * STRIPS.height + STRIPS.gap;
 /** Time that the strip shows at first and at least, in milliseconds. */
 const USUAL = 900_000;
@@ -37,6 +35,8 @@ const SHORTEST = 60_000;
 /** Additional time shown before an older selection, as a share of its age. */
 const MARGIN = 0.1;
 const ZOOM = 1.4;
+/** Least distance of a time of the axis from the shown one. */
+const LABEL = 60;
 /** Pointer movement in pixels from which a click becomes a selection. */
 const DRAG = 4;
 
@@ -64,11 +64,12 @@ export class TimelineStrip {
       tabindex: 0,
       role: "slider",
       "aria-label": "Time that is shown",
+      "aria-describedby": "strip-help",
       "aria-valuemin": 0,
       "aria-valuemax": 100,
       "aria-valuenow": 100,
     });
-    this.surface = createSurface(this.element, "Maximum of all ports for each slot", () =>
+    this.surface = createSurface(this.element, "Maximum of all ports for each sweep", () =>
       this.draw(),
     );
     this.surface.canvas.removeAttribute("role");
@@ -192,8 +193,12 @@ export class TimelineStrip {
     return (kept?.minutes_from_ns ?? kept?.from_ns ?? 0) / 1e6;
   }
 
+  private get names() {
+    return this.surface.width < WIDE.least ? NARROW : WIDE;
+  }
+
   private get left(): number {
-    return this.surface.width < NARROW ? EDGE : NAMES;
+    return this.names.width;
   }
 
   private x(time: number, bounds: { from: number; to: number }): number {
@@ -219,10 +224,10 @@ export class TimelineStrip {
     context.fillStyle = colors.muted;
     context.textBaseline = "middle";
     context.textAlign = "right";
-    if (this.left === NAMES) {
-      context.fillText("Max. use", NAMES - 8, STRIPS.top + STRIPS.height / 2);
-      context.fillText("Max. blocked", NAMES - 8, STRIPS.top + STRIPS.height * 1.5 + STRIPS.gap);
-    }
+    this.names.names.forEach((name, row) => {
+      const y = STRIPS.top + STRIPS.height / 2 + row * (STRIPS.height + STRIPS.gap);
+      context.fillText(name, this.left - 7, y);
+    });
     this.strips(context, bounds);
     this.axis(context, bounds);
     this.drawMarks(context, bounds);
@@ -273,12 +278,15 @@ export class TimelineStrip {
     context.font = font(11);
     context.textBaseline = "top";
     context.textAlign = "center";
+    const { at } = this.app.state;
+    const shown = at === null ? -LABEL : this.x(at, bounds);
     const most = Math.max(2, Math.floor((this.surface.width - this.left) / 90));
     for (const { time, label } of timeTicks(bounds.from, bounds.to, most)) {
       const x = this.x(time, bounds);
       context.fillStyle = colors.line;
       context.fillRect(Math.round(x), AXIS, 1, 4);
       if (x < this.left + 24 || x > this.surface.width - 30) continue;
+      if (Math.abs(x - shown) < LABEL) continue;
       context.fillStyle = colors.muted;
       context.fillText(label, x, AXIS + 5);
     }
@@ -368,7 +376,16 @@ export class TimelineStrip {
       context.beginPath();
       context.arc(x, MARKS.top + 4, 4, 0, 2 * Math.PI);
       context.fill();
+      this.label(context, clock(at), x);
     }
+  }
+
+  /** Writes the shown time, for which the axis leaves space. */
+  private label(context: CanvasRenderingContext2D, text: string, x: number): void {
+    const width = context.measureText(text).width + 8;
+    const left = Math.max(0, Math.min(this.surface.width - width, x - width / 2));
+    context.fillStyle = theme().accent;
+    context.fillText(text, left + width / 2, AXIS + 5);
   }
 
   // --- pointer and keys
@@ -476,14 +493,20 @@ export class TimelineStrip {
       lines.push(["Selected", duration((ends[1] - ends[0]) / 1000)]);
     } else {
       const mark = this.markNear(...this.surface.at(event));
-      if (mark !== null) lines.push([mark.row === undefined ? "Event" : "Mark", mark.text]);
+      if (mark !== null)
+        lines.push([
+          mark.row ? upper(mark.row.kind) : mark.severe ? "Severe event" : "Event",
+          mark.text,
+        ]);
       const values = this.valuesAt(time);
       if (values !== null) {
         lines.push(["Largest utilization", percent(values.utilization)]);
         lines.push(["Largest blocked share", percent(values.blocked)]);
       }
     }
-    showTip(event.clientX, event.clientY - 90, lines);
+    // Above the strip, also if the text of a mark has two lines.
+    const { top } = this.element.getBoundingClientRect();
+    showTip(event.clientX, top - (46 + 20 * lines.length) * zoom(), lines);
   }
 
   private valuesAt(time: number): { utilization: number | null; blocked: number | null } | null {

@@ -57,7 +57,7 @@ export class AlertForm {
       this.token,
       button("Seen", false, false),
       button("Silence", true, false),
-      button("Remove mark", false, true),
+      button("Neither", false, true),
       this.note,
     );
   }
@@ -85,7 +85,10 @@ export class AlertForm {
     const until = ends ? 0 : (Date.now() + Number(this.hours.value) * 3600e3) * 1e6;
     try {
       await this.app.alerts.mark(token, id, why, silent, until);
-      setText(this.note, ends ? "The mark is removed." : "The alert is marked.");
+      setText(
+        this.note,
+        ends ? "Neither seen nor silenced." : `The alert is ${silent ? "silenced" : "seen"}.`,
+      );
     } catch (error) {
       setText(this.note, error instanceof ApiError ? error.message : String(error));
     }

@@ -101,8 +101,8 @@ function columns(app: App): Column<AlertRow>[] {
     },
     {
       id: "mark",
-      title: "Mark",
-      hint: "Who has seen or silenced the alert. A click on a row marks it, if the hub has users",
+      title: "Seen or silenced",
+      hint: "By whom, until when and why. If the hub has users, choose a row to do so",
       width: "minmax(70px, 0.6fr)",
       value: (row) => row.mark?.by ?? "",
       saved: markText,

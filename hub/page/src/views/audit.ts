@@ -29,7 +29,7 @@ export class AuditList {
       key: ({ at_ns, what, who, address, about }) => [at_ns, what, who, address, about].join(" "),
       sort: "at",
       descending: true,
-      empty: "Nobody has logged in or marked anything.",
+      empty: "Nobody has logged in or seen, silenced or posted anything.",
     });
     this.frame.body.append(this.table.element);
     this.element = this.frame.element;

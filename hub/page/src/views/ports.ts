@@ -36,7 +36,7 @@ export function makePorts(app: App, topology: Topology): View {
     {
       id: "choose",
       title: "Compare",
-      hint: "Choose ports to compare: click, or the space key on a row",
+      hint: "Choose ports to compare, also with the space key on a row",
       width: "70px",
       value: (port) => (chosen.has(port) ? 0 : 1),
       saved: null,

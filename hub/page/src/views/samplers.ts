@@ -85,7 +85,7 @@ export function makeSamplers(app: App, _topology: Topology): View {
       id: "answered",
       line: 2,
       title: "Answered",
-      hint: "Share of the ports that answered in the last slot",
+      hint: "Share of the ports that answered in the last sweep",
       end: true,
       width: "minmax(116px, 1.2fr)",
       value: answeredShare,
@@ -146,7 +146,7 @@ export function makeSamplers(app: App, _topology: Topology): View {
       "s",
     ),
     {
-      ...number("age", "Lag", "Age of the last slot against the newest one", age, (row) =>
+      ...number("age", "Lag", "Age of the last sweep against the newest one", age, (row) =>
         duration(age(row)),
       ),
       saved: age,
@@ -156,7 +156,7 @@ export function makeSamplers(app: App, _topology: Topology): View {
     number(
       "missed",
       "Missed",
-      "Slots that could not start, since the start of the hub; red while an alert is about them",
+      "Sweeps that could not start, since the start of the hub; red while an alert is about them",
       (row) => row.slots_missed,
       (row) => grouped(row.slots_missed),
       hasAlertOf(MISSED),

@@ -291,6 +291,15 @@ test("phone_shows_whole_sentences_and_congestion_trees", { skip }, async (contex
         .map(([, cell]) => cell.textContent),
     );
     assert.deepEqual(cut, [], view);
+    // Lines with the same number of columns have the same edges.
+    const edges = await page.$$eval(".table-head > div", (cells) => {
+      const lines = new Map();
+      for (const { x, y } of cells.map((cell) => cell.getBoundingClientRect()))
+        lines.set(Math.round(y), [...(lines.get(Math.round(y)) ?? []), Math.round(x)]);
+      return [...lines.values()];
+    });
+    const pairs = edges.filter(({ length }) => length === 2).map((line) => line.join());
+    assert.equal(new Set(pairs).size, Math.min(1, pairs.length), `${view}: ${pairs.join(" / ")}`);
     // Rows of different heights end where the table ends.
     const body = await page.$(".table:has(.sentence) .table-body");
     if (body === null) continue;
@@ -415,6 +424,37 @@ test("question_mark_lists_the_keys", { skip }, async (context) => {
   // Escape has only closed the list.
   assert.match(await page.textContent(".live"), /^Paused/);
   assert.deepEqual(faults, []);
+});
+
+test("each_size_has_the_shown_time_and_the_legend_of_the_strip", { skip }, async (context) => {
+  for (const width of [390, 1024, 1366]) {
+    const viewport = { width, height: 844 };
+    const { page, faults } = await openPage(context, shared.browser, hub, { viewport });
+    await show(page, hub, "overview");
+    await stepBack(page);
+    const clock = await page.evaluate((interval) => {
+      const slot = Number(document.documentElement.dataset.shown);
+      return new Date((slot * interval) / 1e6).toTimeString().slice(0, 8);
+    }, shared.interval);
+    assert.equal(await page.innerText(".live b"), "Paused");
+    assert.ok(await page.isVisible(".live time"));
+    assert.equal(await page.innerText(".live time"), clock);
+    if (width === 390) {
+      const frame = await page.$eval(".content", ({ clientHeight }) => innerHeight - clientHeight);
+      assert.ok(frame <= 150, `${frame} pixels are not the view`);
+      await page.click(".more");
+    }
+    const ranges = page.locator(".transport .choice");
+    assert.match(await ranges.getAttribute("title"), /none/);
+    await ranges.locator("button").first().click();
+    await ranges.locator("[aria-pressed=true]").waitFor();
+    assert.match(await ranges.getAttribute("title"), /10 min/);
+    await page.click("[title='What the strip shows']");
+    assert.match(await page.innerText("dialog[open]"), /Utilization.*Blocked share.*severe event/s);
+    assert.deepEqual(await accessibilityFaults(page), []);
+    assert.deepEqual(faults, []);
+    await page.close();
+  }
 });
 
 test("narrow_window_at_double_zoom_has_no_horizontal_scrolling", { skip }, async (context) => {

@@ -468,7 +468,7 @@ test("mark_that_a_user_posts_is_on_the_page_of_a_port", { skip: live }, async (c
   await show(page, hub, "events?kind=marks");
   const row = page.locator("[aria-label='Marks'] .table-row", { hasText: mark.name });
   await row.waitFor();
-  assert.match(await row.textContent(), /a momentdeploy <b>1.2<\/b>markada–all$/);
+  assert.match(await row.textContent(), /a momentdeploy <b>1.2<\/b>userada–all$/);
   assert.match(await page.textContent(".choice button:nth-child(7)"), /^Marks [2-9]/);
   await page.screenshot({ path: `${pictures}/marks-list.png` });
 
@@ -862,7 +862,7 @@ test("page_connects_again_after_the_hub_restarts", { skip }, async (context) => 
   await show(page, hub, "overview");
   await hub.stop();
   await page.waitForSelector(".banner:not([hidden])");
-  assert.match(await page.textContent(".banner"), /connection to the hub is lost.*last slot/i);
+  assert.match(await page.textContent(".banner"), /connection to the hub is lost.*last sweep/i);
   await page.screenshot({ path: `${pictures}/lost.png` });
   await hub.start();
   await hub.send(1);

@@ -66,7 +66,7 @@ test("each_table_and_each_picture_is_saved", { skip }, async (context) => {
   for (const view of all) {
     await show(page, hub, view);
     // The page stays at this slot, so the files have what is on the screen.
-    if ((await page.textContent(".live")) === "Live") await page.click(".live");
+    if ((await page.textContent(".live b")) === "Live") await page.click(".live");
     await settled(page);
     // A file has all jobs, also those that are scrolled away.
     await page.evaluate(() => {

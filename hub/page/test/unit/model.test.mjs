@@ -284,7 +284,7 @@ test("totals_are_lower_bounds_without_the_values_of_all_host_ports", () => {
     "1 with the link down",
     "1 without data",
   ]);
-  assert.deepEqual(answersText(whole, true), ["of 1\u202f024", "slot not complete"]);
+  assert.deepEqual(answersText(whole, true), ["of 1\u202f024", "sweep not complete"]);
   assert.equal(part.knownHosts, (hosts.length - 2) / hosts.length);
 });
 

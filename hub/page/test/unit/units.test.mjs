@@ -70,3 +70,19 @@ test("missing_ratio_differs_from_one_without_errors", () => {
   ];
   for (const [ratio, text] of cases) assert.equal(ratios.ratioText(ratio), text);
 });
+
+test("time_of_a_picture_has_its_date_apart_unless_it_has_two", () => {
+  const at = new Date(2026, 10, 28, 17, 16, 5).getTime();
+  const cases = [
+    [[at], ["2026-11-28", "17:16:05"]],
+    [
+      [at - 65_000, at],
+      ["2026-11-28", "17:15:00 – 17:16:05"],
+    ],
+    [
+      [at - 86_400_000, at],
+      ["", "11-27 17:16 – 11-28 17:16"],
+    ],
+  ];
+  for (const [ends, texts] of cases) assert.deepEqual(units.timeTexts(...ends), texts);
+});

@@ -602,7 +602,7 @@ class Heatmap implements View {
     const shown = `${rows}${merged}, ${length} a column`;
     const hasMetric = this.app.metrics.some(({ name }) => name === window.metric);
     const error = hasMetric ? failed : `The hub has no metric ${window.metric}`;
-    const hint = `${isScrolled ? "A drag scrolls, " : ""}${zoomText()}.`;
+    const hint = `${isScrolled ? "Dragging scrolls, " : ""}${zoomText()}.`;
     const hasMarks = (this.marks.answer?.rows.length ?? 0) > 0;
     const lines = hasMarks ? " Dashed lines are jobs and marks: the pointer names them." : "";
     this.note.classList.toggle("alert-text", error !== "");
@@ -755,7 +755,7 @@ class Heatmap implements View {
     const lines: TipLine[] = [
       row.label,
       [metricName(window.metric), textOf(this.now)],
-      [window.step > this.app.interval ? "Slots" : "Slot ends", span],
+      [window.step > this.app.interval ? "Sweeps" : "Sweep ends", span],
     ];
     const { shift } = this.app;
     if (shift > 0) {

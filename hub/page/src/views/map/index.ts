@@ -105,9 +105,9 @@ class MapView implements View {
     this.filter = h("input", {
       class: "field",
       type: "search",
-      placeholder: "Mark nodes",
+      placeholder: "Find nodes",
       size: 10,
-      "aria-label": "Mark nodes by name or GUID",
+      "aria-label": "Find nodes by name or GUID",
       on: { input: () => app.setOption("q", this.filter.value.trim()) },
     });
     const frame = h("div", {
@@ -265,7 +265,7 @@ class MapView implements View {
     this.crumbs.dataset.key = key;
     if (!rows || open === "" || this.switches <= MAX_SWITCHES) {
       this.crumbs.replaceChildren(
-        rows && this.switches > MAX_SWITCHES ? "Click a group to open it." : "",
+        rows && this.switches > MAX_SWITCHES ? "Choose a group to open it." : "",
       );
       return;
     }

@@ -124,8 +124,8 @@ export class PathPart {
       setText(
         this.text,
         this.of("a") === ""
-          ? "Click the sending host on the map, or type its name."
-          : "Click the receiving host on the map, or type its name.",
+          ? "Choose the sending host on the map, or type its name."
+          : "Choose the receiving host on the map, or type its name.",
       );
       return;
     }

@@ -349,7 +349,11 @@ export class Rowmap {
     const unit = this.scene.units[index];
     const states = this.data?.states;
     if (unit.switches.length > 1)
-      return [unit.name, ["Switches", String(unit.switches.length)], ["Click", "opens the group"]];
+      return [
+        unit.name,
+        ["Switches", String(unit.switches.length)],
+        ["Choose it", "to open the group"],
+      ];
     const [device] = unit.switches;
     const ports = this.topology.portsOf[device];
     const silent =
