@@ -109,10 +109,13 @@ export function totalsOf(
 }
 
 /** Returns how many of all ports answer, and what is known about the others. */
-export function answersText({ ports, down, without }: Totals, isPartial: boolean): string[] {
+export function answersText(totals: Totals, isPartial: boolean): string[] {
+  const { ports, answered, down, without } = totals;
+  const silent = ports - answered - without;
   return [
     `of ${grouped(ports)}`,
-    ...(down > 0 ? [`${grouped(down)} with the link down`] : []),
+    ...(down > 0 ? [`${grouped(down)} of them with the link down`] : []),
+    ...(silent > 0 ? [`${grouped(silent)} without answer`] : []),
     // Ports of samplers that have not ended the slot have no data yet.
     ...(isPartial
       ? ["sweep not complete"]

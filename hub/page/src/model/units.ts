@@ -8,7 +8,10 @@ const SPACE = "\u00a0";
 export function percent(share: number | null | undefined): string {
   if (share === null || share === undefined || Number.isNaN(share)) return "–";
   const isTiny = share !== 0 && Math.abs(share) < 0.0005;
-  const text = isTiny ? `${share < 0 ? "> −" : "< "}0.1` : (100 * share).toFixed(1);
+  // 967 ports of 968 are not all of them.
+  const isNearlyAll = share < 1 && share >= 0.9995;
+  const tiny = share < 0 ? "> −0.1" : "< 0.1";
+  const text = isTiny ? tiny : isNearlyAll ? "> 99.9" : (100 * share).toFixed(1);
   return `${text}${SPACE}%`;
 }
 

@@ -215,7 +215,7 @@ export function makeSamplers(app: App, _topology: Topology): View {
         const seconds = (health.kept.to_ns - health.kept.from_ns) / 1e9;
         setText(
           kept,
-          `The hub keeps ${duration(seconds)} of ${count(health.kept.ports, "port")} in ${scaled(health.kept.octets, "B")} of memory. Version ${health.version}. Missed slots and lost records are those since its start.`,
+          `The hub keeps ${duration(seconds)} of ${count(health.kept.ports, "port")} in ${scaled(health.kept.octets, "B")} of memory. Version ${health.version}. Missed sweeps and lost records are those since its start.`,
         );
       }
       if (health?.archive) {

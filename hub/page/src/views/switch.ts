@@ -117,6 +117,7 @@ class SwitchView implements View {
       empty: "No events.",
     });
     const name = device < 0 ? this.guid : topology.devices[device].node;
+    const isHca = device >= 0 && !topology.isSwitch(device);
     const picture = this.front();
     const front = panel(
       "Front",
@@ -144,7 +145,7 @@ class SwitchView implements View {
       h(
         "div",
         { class: "toolbar" },
-        h("h1", {}, `Switch ${name}`),
+        h("h1", {}, `${isHca ? "HCA" : "Switch"} ${name}`),
         h("span", { class: "space" }),
         this.worst,
         h(

@@ -10,6 +10,7 @@ test("shares_have_one_decimal_and_other_numbers_three_significant_digits", () =>
     [units.percent(0.98765), "98.8 %"],
     [units.percent(0.0512), "5.1 %"],
     [units.percent(1), "100.0 %"],
+    [units.percent(0.9999), "> 99.9 %"],
     [units.percent(0.00001), "< 0.1 %"],
     [units.percent(0), "0.0 %"],
     [units.scaled(3.88e12, "b/s"), "3.88 Tb/s"],
