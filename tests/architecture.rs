@@ -35,6 +35,7 @@ const fn rule(
 /// Data flows from the net file to the plan, the sweep, the records and the outputs; imports must
 /// not go in the opposite direction. The rule of the longest matching module applies.
 const RULES: &[Rule] = &[
+    rule("record::count", &[], &[]),
     rule("record::words", &[], &[]),
     rule("record::types", &[], &[]),
     rule("record::status", &[], &[]),
@@ -70,12 +71,18 @@ const RULES: &[Rule] = &[
     rule("http_limits", &[], &[]),
     rule(
         "topology",
-        &["record::limits", "record::rail", "record::types"],
+        &[
+            "record::count",
+            "record::limits",
+            "record::rail",
+            "record::types",
+        ],
         &[],
     ),
     rule(
         "cabling",
         &[
+            "record::count",
             "record::hostlist",
             "record::rail",
             "record::registers",
@@ -88,6 +95,7 @@ const RULES: &[Rule] = &[
     rule(
         "scheduler",
         &[
+            "record::count",
             "record::hostlist",
             "record::rail",
             "record::types",
@@ -95,7 +103,7 @@ const RULES: &[Rule] = &[
         ],
         &[],
     ),
-    rule("drawing", &["record::types"], &[]),
+    rule("drawing", &["record::count", "record::types"], &[]),
     rule(
         "assignments",
         &["record::hostlist", "record::limits", "record::types"],
@@ -118,6 +126,7 @@ const RULES: &[Rule] = &[
             "cabling::groups",
             "cost",
             "drawing",
+            "record::count",
             "record::hostlist",
             "record::limits",
             "record::reader",
