@@ -88,6 +88,7 @@ pub(crate) enum What {
     /// An attempt to open the input failed. Another attempt follows.
     Failed(String),
     /// The server refused something for this reason. The input stays open.
+    #[cfg_attr(not(feature = "nats"), expect(dead_code, reason = "only NATS refuses"))]
     Refused(String),
     /// The input has ended.
     Ended,
