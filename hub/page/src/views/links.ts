@@ -34,14 +34,11 @@ export function makeLinks(app: App, topology: Topology): View {
   const end = (id: string, title: string, port: (link: Link) => number): Column<Link> => ({
     id,
     title,
-    width: "minmax(126px, 1.3fr)",
+    width: "minmax(150px, 1.3fr)",
     line: 1,
     isFixed: true,
     value: (link) => topology.nameOf(port(link)),
-    draw: (cell, link) => {
-      const index = port(link);
-      drawPort(app, cell, topology.ports[index], topology.shortName(index));
-    },
+    draw: (cell, link) => drawPort(app, cell, topology.ports[port(link)]),
   });
   const change = new LinkChange(app);
   const shift = new ShiftControl(app);
