@@ -103,7 +103,7 @@ export class LinkChange {
       },
       column,
     ];
-    return columns.map((each) => ({ ...each, width: "minmax(98px, 1fr)", line }));
+    return columns.map((each) => ({ ...each, width: "minmax(106px, 1fr)", line }));
   }
 }
 
