@@ -94,7 +94,7 @@ export class LinkChange {
     };
     const columns = [
       {
-        ...meterColumn(`${id}-now`, `${title}, larger`, hint, now, isBlocked),
+        ...meterColumn(`${id}-now`, `${title}, max.`, hint, now, isBlocked),
         savedTitle: title,
       },
       {

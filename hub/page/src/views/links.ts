@@ -51,7 +51,7 @@ export function makeLinks(app: App, topology: Topology): View {
   const ends: Column<Link>[] = [
     end("a", "Upper end", "minmax(116px, 1.2fr)", ({ a }) => a),
     // A host has a longer name.
-    end("b", "Lower end", "minmax(172px, 1.4fr)", ({ b }) => b),
+    end("b", "Lower end", "minmax(184px, 1.4fr)", ({ b }) => b),
     {
       id: "link",
       title: "Link",
