@@ -123,9 +123,9 @@ impl fmt::Display for Applied {
         match self.rule {
             Rule::Symbol => write!(f, "symbol errors at least {value:.1e}, limit {limit:e}"),
             Rule::Effective => write!(f, "errors after FEC at least {value:.1e}, limit {limit:e}"),
-            Rule::LinkDown if *value == 1.0 => f.write_str("link down once in 24 h"),
-            Rule::LinkDown => write!(f, "link down {value} times in 24 h"),
-            Rule::Bursts => write!(f, "{value} bursts of bit errors in 24 h"),
+            Rule::LinkDown if *value == 1.0 => f.write_str("1 unintended link down in 24 h"),
+            Rule::LinkDown => write!(f, "{}unintended link downs in 24 h", Recent::text(*value)),
+            Rule::Bursts => write!(f, "{}bursts of bit errors in 24 h", Recent::text(*value)),
             Rule::Lane => write!(
                 f,
                 "lane {lane}: at least {} times the bit errors of the others",
@@ -149,6 +149,12 @@ struct Recent(VecDeque<u64>);
 
 impl Recent {
     const MAX: usize = 16;
+
+    /// Returns a number of events in front of their name. More than [`Recent::MAX`] are not kept.
+    fn text(events: f64) -> String {
+        let is_all = events < Self::MAX as f64;
+        format!("{events} {}", if is_all { "" } else { "or more " })
+    }
 
     fn add(&mut self, ts: u64, count: u64) {
         for _ in 0..count.min(Self::MAX as u64) {
@@ -859,5 +865,9 @@ mod tests {
         end.add_celsius(133 * MINUTE_NS, 55.0);
         end.add_celsius(138 * MINUTE_NS, 71.0);
         assert_eq!(rules(&end), [Rule::LinkDown, Rule::Hot, Rule::Jump]);
+        let text = |end: &End| end.applied[0].to_string();
+        assert_eq!(text(&end), "2 unintended link downs in 24 h");
+        end.add(reading(139, &[("link_down_events", 40)], [13_900; 4]));
+        assert_eq!(text(&end), "16 or more unintended link downs in 24 h");
     }
 }

@@ -23,6 +23,11 @@ export function samplerState(row: SamplerRow, newest: number): "ok" | "late" | "
   return row.last_slot === null || newest - row.last_slot > 3 ? "late" : "ok";
 }
 
+/** Returns whether the values of the last sweep are those of now. */
+export function isCurrent(row: SamplerRow, newest: number): boolean {
+  return ["ok", "clock"].includes(samplerState(row, newest));
+}
+
 /** Share of the ports below which a sampler that is on time is not well. */
 const FEW = 0.5;
 

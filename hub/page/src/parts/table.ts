@@ -285,7 +285,15 @@ export class Table<Row> {
     this.body.style.maxHeight = `${this.heights.whole(room)}px`;
   }
 
-  /** Sorts the rows again by their new values, which are drawn before the new order. */
+  /** Why the rows keep their places while their values change; empty if nobody uses them. */
+  get held(): string {
+    if (this.body.matches(":hover")) return "the pointer is on the table";
+    if (this.body.contains(document.activeElement)) return "the focus is in the table";
+    if (this.active >= 0) return "a row is selected";
+    return this.body.scrollTop > 0 ? "the table is scrolled" : "";
+  }
+
+  /** Sorts the rows by their new values, and draws both at once: else a row could be seen twice. */
   sortSoon(): void {
     this.later(() => {
       const before = this.rows;
@@ -294,7 +302,7 @@ export class Table<Row> {
         if (this.rows !== before) return;
         this.rows = rows;
         this.measure();
-        this.drawInParts();
+        this.drawVisible();
         this.later(() => this.drawHidden());
       });
     });
@@ -581,13 +589,10 @@ function orderOfCodes(
   return Uint32Array.from(keys, (key) => key % MAX_ROWS);
 }
 
-/** Returns the order of any values. Null is last. */
-function orderOfValues(
-  values: readonly (number | string | null)[],
-  descending: boolean,
-): Uint32Array {
+/** Returns the order of any values. Null is last. An array sorts fast what is in order already. */
+function orderOfValues(values: readonly (number | string | null)[], descending: boolean): number[] {
   const sign = descending ? -1 : 1;
-  return Uint32Array.from(values, (_, index) => index).sort((first, second) => {
+  return [...values.keys()].sort((first, second) => {
     const x = values[first];
     const y = values[second];
     if (x === y) return first - second;

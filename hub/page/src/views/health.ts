@@ -56,6 +56,7 @@ export function makeHealth(app: App, _topology: Topology): View {
       draw: (cell, row) => {
         setText(cell, verdictName(row));
         cell.classList.toggle("alert-text", isFault(row));
+        cell.classList.toggle("watch-text", verdictName(row) === "watch");
         cell.classList.toggle("muted", verdictName(row) === "good");
       },
     },
@@ -91,10 +92,10 @@ export function makeHealth(app: App, _topology: Topology): View {
     },
     {
       id: "raw",
-      title: "Before FEC",
-      hint: "Bit error ratio before error correction",
+      title: "Pre-FEC BER",
+      hint: "Ratio of bit errors that the port received, before error correction",
       end: true,
-      width: "84px",
+      width: "90px",
       value: ({ raw }) => raw?.ratio ?? null,
       text: ({ raw }) => (raw === null ? "–" : significantRatio(raw.ratio)),
     },
@@ -105,7 +106,7 @@ export function makeHealth(app: App, _topology: Topology): View {
     {
       id: "celsius",
       title: "°C",
-      hint: "Temperature of the module",
+      hint: "Temperature of the module at the port",
       end: true,
       width: "46px",
       value: ({ celsius }) => celsius,

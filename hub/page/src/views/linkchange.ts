@@ -44,9 +44,10 @@ export class LinkChange {
     }
   }
 
-  /** Whether both times have values. */
+  /** Whether the hub has answered for both times and both metrics, each with an answer of its own. */
   get isKnown(): boolean {
-    return this.means.get(UTILIZATION)?.every((codes) => codes !== undefined) ?? false;
+    const all = [...this.means.values()].flat();
+    return all.length > 0 && all.every((codes) => codes !== undefined);
   }
 
   /** Returns what is missing, or which times are compared. */
@@ -77,11 +78,13 @@ export class LinkChange {
     const hint = `Mean ${what} of the direction with more`;
     const column: Column<Link> = {
       id: `${id}-change`,
-      title: `${title} change`,
-      hint: `${hint}: the difference of both times in percentage points`,
+      title: "Change",
+      hint: `${hint}: the difference of both times in percentage points; the order is that of its size`,
       end: true,
-      width: "112px",
-      value: change,
+      width: "",
+      // The largest falls and rises are together.
+      value: (link) => size(change(link)),
+      saved: change,
       savedTitle: `${title}, change`,
       unit: "share",
       text: (link) => {
@@ -90,13 +93,20 @@ export class LinkChange {
       },
     };
     const columns = [
-      meterColumn(`${id}-now`, title, hint, now, isBlocked),
       {
-        ...meterColumn(`${id}-before`, `${title} before`, `${hint}, ${earlier}`, before, isBlocked),
+        ...meterColumn(`${id}-now`, `${title}, max.`, hint, now, isBlocked),
+        savedTitle: title,
+      },
+      {
+        ...meterColumn(`${id}-before`, "Before", `${hint}, ${earlier}`, before, isBlocked),
         savedTitle: `${title}, ${earlier}`,
       },
       column,
     ];
-    return columns.map((each) => ({ ...each, width: "minmax(112px, 1fr)", line }));
+    return columns.map((each) => ({ ...each, width: "minmax(106px, 1fr)", line }));
   }
+}
+
+function size(change: number | null): number | null {
+  return change === null ? null : Math.abs(change);
 }

@@ -2,6 +2,7 @@
 
 import { NO_DATA } from "../contract/frame";
 import type { LinkRows } from "../contract/types";
+import { phone } from "../draw/theme";
 import type { App, Change } from "../model/app";
 import { Poll } from "../model/poll";
 import { BLOCKED, UTILIZATION } from "../model/state";
@@ -31,27 +32,30 @@ export function makeLinks(app: App, topology: Topology): View {
   const wait = (port: number) => blocked?.[port] ?? NO_DATA;
   const errorsOf = ({ a, b }: Link) =>
     errors.get(topology.keyOf(a)) ?? errors.get(topology.keyOf(b)) ?? null;
-  const end = (id: string, title: string, port: (link: Link) => number): Column<Link> => ({
+  const end = (
+    id: string,
+    title: string,
+    width: string,
+    port: (link: Link) => number,
+  ): Column<Link> => ({
     id,
     title,
-    width: "minmax(126px, 1.3fr)",
+    width,
     line: 1,
     isFixed: true,
     value: (link) => topology.nameOf(port(link)),
-    draw: (cell, link) => {
-      const index = port(link);
-      drawPort(app, cell, topology.ports[index], topology.shortName(index));
-    },
+    draw: (cell, link) => drawPort(app, cell, topology.ports[port(link)]),
   });
   const change = new LinkChange(app);
   const shift = new ShiftControl(app);
   const ends: Column<Link>[] = [
-    end("a", "Upper end", ({ a }) => a),
-    end("b", "Lower end", ({ b }) => b),
+    end("a", "Upper end", "minmax(116px, 1.2fr)", ({ a }) => a),
+    // A host has a longer name.
+    end("b", "Lower end", "minmax(184px, 1.4fr)", ({ b }) => b),
     {
       id: "link",
       title: "Link",
-      width: "64px",
+      width: "58px",
       isFixed: true,
       value: ({ a }) => topology.ports[a].link,
       text: ({ a }) => topology.ports[a].link ?? "–",
@@ -86,22 +90,21 @@ export function makeLinks(app: App, topology: Topology): View {
       ({ b }) => wait(b),
       true,
     ),
-    trendColumn(app, ({ a, b }) => [a, b]),
-  ];
-  const last: Column<Link>[] = [
+    // The table is in the order of this column, which a phone shows too.
+    { ...trendColumn(app, ({ a, b }) => [a, b]), line: 2 },
     {
       id: "errors",
       title: "Errors",
-      hint: "Increase of the error counters of both ends",
+      hint: "Increase of the error counters of both ends in the shown time: live, the last minute",
       end: true,
-      width: "60px",
+      width: "54px",
       value: (link) => errorsOf(link),
       text: (link) => (errorsOf(link) === null ? "–" : grouped(errorsOf(link)!)),
     },
   ];
   const table = new Table<Link>({
     label: "Links",
-    columns: [...ends, ...(app.shift > 0 ? change.columns : values), ...last],
+    columns: [...ends, ...(app.shift > 0 ? change.columns : values)],
     key: ({ a }) => topology.keyOf(a),
     open: ({ a }) => app.go({ view: "port", item: topology.keyOf(a), options: {} }, true),
     ...orderOf(app, app.shift > 0 ? "use-change" : "trend"),
@@ -127,7 +130,8 @@ export function makeLinks(app: App, topology: Topology): View {
       live.note,
       shift.element,
       h("span", { class: "space" }),
-      legend([UTILIZATION_LEGEND, BLOCKED_LEGEND], []),
+      // A phone has no room for the blocked shares.
+      legend(phone().matches ? [UTILIZATION_LEGEND] : [UTILIZATION_LEGEND, BLOCKED_LEGEND], []),
     ),
     cabling.element,
     table.element,

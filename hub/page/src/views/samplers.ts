@@ -9,6 +9,7 @@ import {
   answeredShare,
   DROPPED,
   hasAlert,
+  isCurrent,
   MISSED,
   newestSlot,
   samplerState,
@@ -50,6 +51,13 @@ export function makeSamplers(app: App, _topology: Topology): View {
   let newest = 0;
   const age = (row: SamplerRow) =>
     row.last_slot === null ? null : ((newest - row.last_slot) * app.interval) / 1000;
+  /** A value of the last sweep. It is not shown when no other sweep has followed. */
+  const last = (value: (row: SamplerRow) => number | null) => (row: SamplerRow) =>
+    isCurrent(row, newest) ? value(row) : null;
+  const answered = last(answeredShare);
+  const silent = last((row) => row.timeout + row.unreachable);
+  const sweep = last((row) => row.duration_ns);
+  const roundTrip = last((row) => row.rtt_p99_ns);
   const columns: Column<SamplerRow>[] = [
     {
       id: "sampler",
@@ -73,7 +81,7 @@ export function makeSamplers(app: App, _topology: Topology): View {
       id: "state",
       line: 1,
       title: "State",
-      width: "132px",
+      width: "112px",
       value: (row) => samplerState(row, newest),
       saved: (row) => stateText(row, newest),
       draw: (cell, row) => {
@@ -87,11 +95,11 @@ export function makeSamplers(app: App, _topology: Topology): View {
       title: "Answered",
       hint: "Share of the ports that answered in the last sweep",
       end: true,
-      width: "minmax(116px, 1.2fr)",
-      value: answeredShare,
+      width: "minmax(104px, 1.2fr)",
+      value: answered,
       unit: "share",
-      picture: (row) => ({ codes: codeOf(answeredShare(row)), scale: plainPainter }),
-      draw: (cell, row) => barText(cell, percent(answeredShare(row))),
+      picture: (row) => ({ codes: codeOf(answered(row)), scale: plainPainter }),
+      draw: (cell, row) => barText(cell, percent(answered(row))),
     },
     number(
       "ports",
@@ -104,33 +112,34 @@ export function makeSamplers(app: App, _topology: Topology): View {
       ...number(
         "silent",
         "No answer",
-        "Ports without an answer: timeouts, and ports of unreachable devices",
-        (row) => row.timeout + row.unreachable,
-        (row) => grouped(row.timeout + row.unreachable),
-        (row) => row.timeout + row.unreachable > 0,
+        "Ports without an answer in the last sweep: timeouts, and ports of unreachable devices",
+        silent,
+        (row) => (silent(row) === null ? "–" : grouped(silent(row)!)),
+        (row) => (silent(row) ?? 0) > 0,
       ),
       width: "86px",
     },
     {
       ...number(
         "duration",
-        "Sweep",
+        "Sweep time",
         "Duration of the last sweep",
-        (row) => row.duration_ns,
-        (row) => (row.duration_ns === null ? "–" : duration(row.duration_ns / 1e9)),
+        sweep,
+        (row) => duration(seconds(sweep(row))),
         undefined,
         "s",
       ),
+      width: "84px",
       line: 2,
     },
     {
       id: "durations",
-      title: "Last minute",
-      hint: "Durations of the sweeps; the longest one has the full height",
-      width: "minmax(98px, 0.9fr)",
-      value: (row) => row.duration_ns,
+      title: "Sweeps, 1 min",
+      hint: "Durations of the sweeps of the last minute; the longest one has the full height",
+      width: "minmax(106px, 0.9fr)",
+      value: sweep,
       picture: (row) => {
-        const values = row.durations;
+        const values = isCurrent(row, newest) ? row.durations : [];
         const most = Math.max(1, ...values);
         const codes = Uint16Array.from(values, (value) => codeOf(value / most));
         return { codes, scale: plainPainter };
@@ -139,9 +148,9 @@ export function makeSamplers(app: App, _topology: Topology): View {
     number(
       "rtt",
       "RTT p99",
-      "99th percentile of the round-trip time",
-      (row) => row.rtt_p99_ns,
-      (row) => (row.rtt_p99_ns === null ? "–" : duration(row.rtt_p99_ns / 1e9)),
+      "99th percentile of the round-trip times of the last sweep",
+      roundTrip,
+      (row) => duration(seconds(roundTrip(row))),
       undefined,
       "s",
     ),
@@ -151,7 +160,7 @@ export function makeSamplers(app: App, _topology: Topology): View {
       ),
       saved: age,
       unit: "s",
-      width: "minmax(84px, 0.7fr)",
+      width: "minmax(70px, 0.7fr)",
     },
     number(
       "missed",
@@ -215,7 +224,7 @@ export function makeSamplers(app: App, _topology: Topology): View {
         const seconds = (health.kept.to_ns - health.kept.from_ns) / 1e9;
         setText(
           kept,
-          `The hub keeps ${duration(seconds)} of ${count(health.kept.ports, "port")} in ${scaled(health.kept.octets, "B")} of memory. Version ${health.version}. Missed sweeps and lost records are those since its start.`,
+          `The hub keeps ${duration(seconds)} of ${count(health.kept.ports, "port")} in ${scaled(health.kept.octets, "B")} of memory. Version ${health.version}. Missed sweeps and lost records are those since its start, without the time in which a sampler sent nothing.`,
         );
       }
       if (health?.archive) {

@@ -22,25 +22,29 @@ export function verdictSince(row: HealthLink): number {
 /** Returns the verdict on one end of a link, its rules, and what to replace. */
 export function verdictSentence(row: HealthLink): string {
   const { serial, vendor, part } = row;
-  const rules = verdictText(row);
+  const [name, rules] = [verdictName(row), verdictText(row)];
+  const text = rules.startsWith(name)
+    ? rules
+    : [name, rules].filter((part) => part !== "").join(": ");
   const cable = serial === "" ? "" : ` Serial number ${serial}, ${vendor} ${part}.`;
-  return `Physical layer: ${verdictName(row)}${rules === "" ? "" : `: ${rules}`}.${cable}`;
+  return `Physical layer: ${text}.${cable}`;
 }
 
 /**
  * Returns the ends that do not answer, the rules that apply, why the link went down, and how much of
- * the time was seen.
+ * the time was seen of the end of the row, from which all values are.
  */
 export function verdictText(row: HealthLink): string {
   const { why, link_down, seen_minutes, window_minutes, verdict } = row;
   const silent = new Map<string, string[]>();
   for (const { node, port, read_ns } of row.silent) {
-    const since = read_ns === null ? "never read" : `not known since ${dayTime(read_ns / 1e6)}`;
-    silent.set(since, [...(silent.get(since) ?? []), `${node} / ${port}`]);
+    const read = read_ns === null ? "never read" : `last read ${dayTime(read_ns / 1e6)}`;
+    silent.set(read, [...(silent.get(read) ?? []), `${node} / ${port}`]);
   }
-  const unknown = [...silent].map(([since, ends]) => `${since}: no answer of ${ends.join(", ")}`);
+  const unknown = [...silent].map(([read, ends]) => `no answer of ${ends.join(", ")}, ${read}`);
+  const of = unknown.length > 0 ? "this end: " : verdict === "good" ? "good so far: " : "";
   const seen =
-    seen_minutes < window_minutes ? `${seen_minutes} of ${window_minutes} minutes seen` : "";
+    seen_minutes < window_minutes ? `${of}${seen_minutes} of ${window_minutes} minutes seen` : "";
   // A reason explains a link that is not good; a good link was only disabled or restarted.
   const down = verdict === "good" || link_down === null ? "" : `last link down: ${link_down}`;
   return [...unknown, ...why, down, seen].filter((part) => part !== "").join("; ");

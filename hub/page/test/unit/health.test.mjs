@@ -17,10 +17,12 @@ const GOOD = {
   silent: [],
 };
 
+const SILENT = { guid: "0x1", port: 2, node: "n1", read_ns: null };
+
 test("good_link_has_no_reason_and_a_judged_one_names_what_to_replace", () => {
   assert.equal(verdictText(GOOD), "");
   assert.equal(verdictSentence(GOOD), "Physical layer: good. Serial number SN7, V P.");
-  const why = ["link down 2 times in 24 h"];
+  const why = ["2 unintended link downs in 24 h"];
   const reason = "reason 2 (high bit error ratio), intended: no, blamed: this end";
   const bad = { ...GOOD, verdict: "replace", why, link_down: reason, serial: "" };
   assert.equal(
@@ -31,7 +33,14 @@ test("good_link_has_no_reason_and_a_judged_one_names_what_to_replace", () => {
 });
 
 test("verdict_states_how_much_was_seen", () => {
-  assert.equal(verdictText({ ...GOOD, seen_minutes: 48 }), "48 of 125 minutes seen");
+  const seen = (row) => verdictText({ ...GOOD, seen_minutes: 48, ...row });
+  assert.equal(seen({}), "good so far: 48 of 125 minutes seen");
+  assert.equal(seen({ verdict: "watch", link_down: null }), "48 of 125 minutes seen");
+  assert.match(seen({ silent: [SILENT] }), /, never read; this end: 48 of 125 minutes seen$/);
+  assert.match(
+    verdictSentence({ ...GOOD, seen_minutes: 48 }),
+    /^Physical layer: good so far: 48 of 125 minutes seen\. Serial/,
+  );
 });
 
 test("good_link_with_an_end_that_does_not_answer_is_unknown_and_a_bad_one_stays_bad", () => {
@@ -42,15 +51,15 @@ test("good_link_with_an_end_that_does_not_answer_is_unknown_and_a_bad_one_stays_
   assert.deepEqual(
     [verdictText(row), verdictName(row), verdictName(GOOD)],
     [
-      "not known since 2023-05-06 07:08: no answer of n1 / 1; never read: no answer of n1 / 2",
+      "no answer of n1 / 1, last read 2023-05-06 07:08; no answer of n1 / 2, never read",
       "unknown",
       "good",
     ],
   );
-  assert.match(verdictSentence(row), /^Physical layer: unknown: not known since/);
+  assert.match(verdictSentence(row), /^Physical layer: unknown: no answer of n1/);
   const both = { ...GOOD, since_ns: 7, silent: [end(1, 5), end(3, 4)] };
   const same = verdictText({ ...GOOD, silent: [end(1, 5), end(3, 5)] });
-  assert.match(same, /: no answer of n1 \/ 1, n1 \/ 3$/);
+  assert.match(same, /^no answer of n1 \/ 1, n1 \/ 3, last read/);
   assert.deepEqual([both, row, { ...both, verdict: "watch" }].map(verdictSince), [4, 0, 7]);
   assert.equal(verdictName({ ...row, verdict: "replace" }), "replace");
 });

@@ -26,7 +26,7 @@ const { combineCodes, hottestOf, largestCell, largestFirst, ranksOf } = await lo
   "src/views/heatmap/rows.ts",
 );
 const { answersText, rootTexts, totalsOf } = await load("src/model/totals.ts");
-const { hasAlert, newestSlot, samplerState, samplersText, stateText } =
+const { hasAlert, isCurrent, newestSlot, samplerState, samplersText, stateText } =
   await load("src/model/samplers.ts");
 const { jobRates, largestSender } = await load("src/model/job.ts");
 const { jobsText, regionText, waitText } = await load("src/model/regions.ts");
@@ -302,6 +302,11 @@ test("sampler_is_late_against_the_others_in_the_same_answer", () => {
   assert.deepEqual(
     rows.map((each) => samplerState(each, newest)),
     ["ok", "ok", "late", "clock", "lost"],
+  );
+  // What the last sweep found is not shown as that of now.
+  assert.deepEqual(
+    rows.map((each) => isCurrent(each, newest)),
+    [true, true, false, true, false],
   );
   assert.equal(stateText(clock, newest), "clock +5.00\u00a0s");
   assert.equal(stateText({ ...clock, clock_distance_ns: -9e9 }, newest), "clock −9.00\u00a0s");
