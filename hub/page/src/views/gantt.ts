@@ -3,6 +3,7 @@
 import type { JobDetail } from "../contract/types";
 import { utilizationScale } from "../draw/scale";
 import { theme } from "../draw/theme";
+import { timeTicks } from "../draw/ticks";
 import type { App } from "../model/app";
 import { type Cell, head, timeCells, timeHeads } from "../model/csv";
 import { clock, count, dateTime, dayTime, duration, grouped, scaled } from "../model/units";
@@ -13,8 +14,9 @@ import { panel } from "./panel";
 
 /** Max number of other jobs. */
 const MAX = 24;
-/** Number of ticks of the time axis. */
+/** Max number of ticks of the time axis, and the share of its width at each end without any. */
 const TICKS = 5;
+const EDGE = 0.05;
 
 interface Bar {
   job: string;
@@ -47,7 +49,7 @@ export class JobGantt {
     const save = saveButtons({
       title: "Jobs over time",
       rows: () => savedBars(this.shown.bars),
-      layers: () => [...this.body.children] as HTMLElement[],
+      layers: () => [...this.body.querySelectorAll<HTMLElement>(".gantt")],
       lines: () => this.legend(),
       span: () => this.shown.span,
       note: () => this.note.textContent ?? "",
@@ -90,7 +92,7 @@ export class JobGantt {
       this.note,
       others.length === 0
         ? "no other job was at its leaf switches"
-        : `brighter: more traffic on these links from ${clock(row.links_from_ns / 1e6)} to ${clock(row.links_to_ns / 1e6)}, up to ${scaled(most * 1e9, "b/s")}`,
+        : `${count(others.length, "other job")}; traffic on these links from ${clock(row.links_from_ns / 1e6)} to ${clock(row.links_to_ns / 1e6)}`,
     );
     // A bar begins before the job if the other one ran before, so the axis has some room.
     const room = (to - from) * 0.08;
@@ -98,12 +100,28 @@ export class JobGantt {
     const bars = [own, ...others];
     this.shown = { bars, span, most: others.length === 0 ? 0 : most };
     this.body.replaceChildren(
+      ...(others.length === 0 ? [] : [this.ramp(most)]),
       h(
         "div",
         { class: "gantt", role: "list" },
         ...bars.map((bar) => this.line(bar, span, { from, to }, most)),
         axis(span),
       ),
+    );
+  }
+
+  /** Returns the legend of the colours of the other jobs. */
+  private ramp(most: number): HTMLElement {
+    const stops = [0, 0.25, 0.5, 0.75, 1].map(barColor).join(", ");
+    const number = (rate: number) => h("span", { class: "legend-number" }, scaled(rate, "b/s"));
+    const style = { background: `linear-gradient(to right, ${stops})` };
+    const parts = [number(0), h("span", { class: "legend-ramp", style }), number(most * 1e9)];
+    const own = h("span", { class: "legend-state" }, h("i", { class: "swatch own" }), "this job");
+    return h(
+      "div",
+      { class: "legend" },
+      own,
+      h("span", { class: "legend-scale" }, "other jobs", ...parts),
     );
   }
 
@@ -199,14 +217,15 @@ function* savedBars(bars: readonly Bar[]): Iterable<Cell[]> {
 }
 
 function axis({ from, to }: Span): HTMLElement {
-  const times = Array.from(
-    { length: TICKS },
-    (_, index) => from + ((to - from) * index) / (TICKS - 1),
-  );
+  const room = EDGE * (to - from);
+  const times = timeTicks(from + room, to - room, TICKS).map(({ time }) => {
+    const style = { left: `${(100 * (time - from)) / (to - from)}%` };
+    return h("span", { style }, dayTime(time).replace(/(:\d\d):00$/, "$1"));
+  });
   return h(
     "div",
     { class: "gantt-line gantt-axis", "aria-hidden": "true" },
     h("span", {}),
-    h("span", { class: "gantt-times" }, ...times.map((time) => h("span", {}, dayTime(time)))),
+    h("span", { class: "gantt-times" }, ...times),
   );
 }

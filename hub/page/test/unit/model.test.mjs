@@ -28,7 +28,7 @@ const { combineCodes, hottestOf, largestCell, largestFirst, ranksOf } = await lo
 const { answersText, rootTexts, totalsOf } = await load("src/model/totals.ts");
 const { hasAlert, newestSlot, samplerState, samplersText, stateText } =
   await load("src/model/samplers.ts");
-const { jobRates, largestSender } = await load("src/model/job.ts");
+const { isPartial, jobRates, largestSender, ownCause } = await load("src/model/job.ts");
 const { jobsText, regionText, waitText } = await load("src/model/regions.ts");
 const { squareOf } = await load("src/model/matrix.ts");
 const { sceneOf } = await load("src/views/map/units.ts");
@@ -676,4 +676,31 @@ test("hosts_behind_a_dead_switch_are_in_its_row", () => {
     ],
   );
   assert.equal(folded(rows).length, 5);
+});
+
+test("sums_of_a_job_are_lower_bounds_unless_records_cover_its_time", () => {
+  const job = { start_ns: 0, end_ns: 100e9, traffic_to_ns: 100e9, covered_seconds: 100 };
+  assert.equal(isPartial(job), false);
+  assert.equal(isPartial({ ...job, covered_seconds: 40 }), true);
+  assert.equal(isPartial({ ...job, traffic_to_ns: 60e9, covered_seconds: 60 }), true);
+  // One that runs has sums up to its last record.
+  assert.equal(
+    isPartial({ ...job, end_ns: null, traffic_to_ns: 60e9, covered_seconds: 60 }),
+    false,
+  );
+});
+
+test("job_that_fills_the_link_waits_for_its_own_traffic", () => {
+  const root = { guid: "0x1", port: 7 };
+  const rows = (...jobs) => [{ root, regions: [{ jobs }] }];
+  const of = (job, causes) => ({ job, causes });
+  const cause = (why, rows) => ownCause({ root, why }, "41", rows);
+  assert.equal(
+    cause("full", rows(of("41", true), of("42", false))),
+    "its own traffic fills the link",
+  );
+  assert.match(cause("full", rows(of("41", true), of("42", true))), /and that of 42 fill/);
+  assert.equal(cause("full", rows(of("41", false), of("42", true))), "");
+  assert.equal(cause("slow_host", rows(of("41", true))), "");
+  assert.equal(cause("full", []), "");
 });
