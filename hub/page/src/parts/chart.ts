@@ -6,6 +6,7 @@ import { BAND, drawBand } from "../draw/band";
 import { noData } from "../draw/canvas";
 import { LINES } from "../draw/lines";
 import { font, theme, zoom } from "../draw/theme";
+import { type TimeTick, timeTicks } from "../draw/ticks";
 import { courseRows } from "../model/csv";
 import type { Span } from "../model/group";
 import { markText } from "../model/marks";
@@ -211,6 +212,7 @@ export class Chart {
           : value !== null && scale === "near"
             ? `${value.toFixed(1)} ${unit}`
             : scaled(value, unit);
+    const hasDashed = curves.some(({ dashed }) => dashed);
     const axis = {
       stroke: colors.muted,
       font: font(11 * zoom()),
@@ -227,7 +229,15 @@ export class Chart {
         drag: { x: true, y: false, setScale: false },
         points: { size: 6 },
       },
-      legend: { live: true },
+      legend: {
+        live: true,
+        markers: {
+          dash: (_plot, index) => {
+            const { dashed, earlier } = curves[index - 1] ?? {};
+            return dashed || earlier !== undefined ? "dashed" : "solid";
+          },
+        },
+      },
       hooks: {
         drawClear: [(plot) => this.drawPartial(plot)],
         draw: [(plot) => this.drawMarks(plot)],
@@ -255,8 +265,11 @@ export class Chart {
         {
           ...axis,
           size: 30 * zoom(),
-          values: (_plot, splits) => splits.map((value) => clock(1000 * value)),
-          space: 66 * zoom(),
+          splits: (plot, _axis, from, to) => ticksOf(plot, from, to).map(({ time }) => time / 1000),
+          values: (plot) => {
+            const { min = 0, max = 0 } = plot.scales.x;
+            return ticksOf(plot, min, max).map(({ label }) => label);
+          },
         },
         {
           ...axis,
@@ -288,7 +301,8 @@ export class Chart {
             stroke: color,
             fill: this.options.stacked ? color : undefined,
             paths: this.options.stacked ? uPlot.paths.stepped!({ align: -1 }) : undefined,
-            width: earlier === undefined ? 1.6 : 1,
+            // A dashed line does not hide one that has the same values.
+            width: earlier !== undefined ? 1 : hasDashed && !dashed ? 3.2 : 1.6,
             dash: earlier !== undefined ? [2, 3] : dashed ? [5, 4] : undefined,
             spanGaps: false,
             points: { show: scale !== undefined, size: 5 },
@@ -304,6 +318,12 @@ export class Chart {
       ],
     };
   }
+}
+
+/** Returns the ticks of the time axis between two times in seconds since 1970. */
+function ticksOf(plot: uPlot, from: number | null, to: number | null): TimeTick[] {
+  const width = plot.width - 104 * zoom();
+  return timeTicks(1000 * (from ?? 0), 1000 * (to ?? 0), Math.max(2, width / (76 * zoom())));
 }
 
 function lineColor(index: number): string {

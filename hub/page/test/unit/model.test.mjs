@@ -234,11 +234,14 @@ test("a_matrix_of_one_block_fills_its_frame", () => {
 });
 
 test("hottest_rows_get_their_labels_before_the_groups", () => {
-  const at = (middle) => ({ from: middle, to: middle, distance: 14 });
-  const group = { from: 0, to: 100, distance: 14 };
+  const at = (middle) => ({ from: middle, to: middle });
+  const group = { from: 0, to: 100 };
   // The second row is too near to the first one. The group moves beside it.
   assert.deepEqual(placed([at(50), at(60), at(90), group]), [50, null, 90, 36]);
   assert.deepEqual(placed([at(50), { ...group, from: 45, to: 55 }]), [50, null]);
+  // Low groups beside it keep their names as far as there is space.
+  const low = [0, 1, 2, 3].map((place) => ({ from: 55 + 12 * place, to: 67 + 12 * place }));
+  assert.deepEqual(placed([at(50), ...low]), [50, 64, 78, null, 97]);
 });
 
 test("heat_map_waits_while_most_of_its_columns_are_missing", async () => {

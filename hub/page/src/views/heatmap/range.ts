@@ -95,7 +95,8 @@ export function changeRange(
     return own === 0 ? most : Math.max(most, own - EQUAL, EQUAL - least);
   }, 0);
   const { scale } = metric;
-  const end = kind === "full" ? scale : Math.min(scale, roundUp((most * scale) / EQUAL));
+  const isFull = kind === "full" || most === 0;
+  const end = isFull ? scale : Math.min(scale, roundUp((most * scale) / EQUAL));
   const text = (value: number) => differenceText(metric, value);
   return {
     share: (code) => 0.5 + (((code - EQUAL) / EQUAL) * scale) / end / 2,
