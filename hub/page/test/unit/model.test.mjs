@@ -37,7 +37,7 @@ const { cellText, valueCells, valueHeads } = await load("src/model/metric.ts");
 const { folded, kindsOf, samplerText } = await load("src/model/events.ts");
 const { rangeOf, usualRange } = await load("src/views/heatmap/range.ts");
 const { courseRows, csv, fileName, timeCells } = await load("src/model/csv.ts");
-const { binEnds, largest, partialSpans } = await load("src/model/group.ts");
+const { aligned, binEnds, largest, partialSpans } = await load("src/model/group.ts");
 
 const topologyOf = (options) => new Topology({ generation: 1, ...new Fabric(options) });
 
@@ -706,4 +706,18 @@ test("job_that_fills_the_link_waits_for_its_own_traffic", () => {
   assert.equal(cause("full", rows(of("41", false), of("42", true))), "");
   assert.equal(cause("slow_host", rows(of("41", true))), "");
   assert.equal(cause("full", []), "");
+});
+
+test("port_of_a_group_has_one_place_into_and_out_of_it", () => {
+  const rate = (port, ...gbps) => ({ port, gbps, covered: [1, 1] });
+  const [into, out] = aligned([rate("a", 5, 5), rate("b", 1, null)], [rate("b", 20, 1)]);
+  const of = (rates) => rates.map(({ port, gbps }) => [port, gbps]);
+  assert.deepEqual(of(into), [
+    ["b", [1, null]],
+    ["a", [5, 5]],
+  ]);
+  assert.deepEqual(of(out), [
+    ["b", [20, 1]],
+    ["a", [null, null]],
+  ]);
 });
