@@ -32,6 +32,7 @@ const { isPartial, jobRates, largestSender, ownCause } = await load("src/model/j
 const { jobsText, regionText, waitText } = await load("src/model/regions.ts");
 const { squareOf } = await load("src/model/matrix.ts");
 const { sceneOf } = await load("src/views/map/units.ts");
+const { isDown } = await load("src/views/map/paint.ts");
 const { layoutOf } = await load("src/views/map/layout.ts");
 const { cellText, valueCells, valueHeads } = await load("src/model/metric.ts");
 const { folded, kindsOf, samplerText } = await load("src/model/events.ts");
@@ -720,4 +721,12 @@ test("port_of_a_group_has_one_place_into_and_out_of_it", () => {
     ["b", [20, 1]],
     ["a", [null, null]],
   ]);
+});
+
+test("link_is_down_on_the_map_if_one_of_its_ends_reports_it", () => {
+  const states = Uint16Array.of(LINK_DOWN, 640, 0);
+  assert.deepEqual(
+    [isDown(states, 0, 1), isDown(states, 1, 0), isDown(states, 1, 2), isDown(states, 1, null)],
+    [true, true, false, false],
+  );
 });
