@@ -12,13 +12,14 @@ export function paintSwatch(
   width: number,
   height: number,
 ): void {
-  const { alert, faint, ink } = theme();
+  const { accent, alert, faint, ink } = theme();
   const fills: Record<string, (string | CanvasPattern)[]> = {
     "no-answer": [noAnswer(pen)],
     "no-data": [noData(pen)],
     "at-least": ["#2a788e", dots(pen)],
     increase: ["#d55e00"],
     down: ["#0c0e12"],
+    own: [accent],
   };
   for (const fill of fills[name] ?? []) {
     pen.fillStyle = fill;

@@ -60,25 +60,15 @@ export function largest(rates: readonly Course[], most: number, what: string): C
   return [...rates.slice(0, most - 1), rest];
 }
 
-/** Returns both lists in the order of the sums of both, so that a port has one place in both. */
-export function aligned<Rate extends Course>(
-  into: readonly Rate[],
-  out: readonly Rate[],
-): Rate[][] {
+/** Sorts the ports into and out of a group by both, so that a port has one place in both. */
+export function aligned<Rate extends Course>(...lists: readonly Rate[][]): Rate[][] {
   const sums = new Map<string, number>();
-  for (const { port, gbps } of [...into, ...out])
+  for (const { port, gbps } of lists.flat())
     sums.set(
       port,
       gbps.reduce<number>((sum, rate) => sum + (rate ?? 0), sums.get(port) ?? 0),
     );
-  const ports = [...sums.keys()].sort((x, y) => (sums.get(y) ?? 0) - (sums.get(x) ?? 0));
-  return [into, out].map((rates) => {
-    const known = new Map(rates.map((rate) => [rate.port, rate]));
-    const gbps = (rates[0]?.gbps ?? []).map(() => null);
-    return ports.flatMap(
-      (port) => known.get(port) ?? (rates[0] ? { ...rates[0], port, gbps } : []),
-    );
-  });
+  return lists.map((rates) => [...rates].sort((x, y) => sums.get(y.port)! - sums.get(x.port)!));
 }
 
 function plus(x: number | null, y: number | null): number | null {

@@ -6,7 +6,7 @@ import { BAND, drawBand } from "../draw/band";
 import { noData } from "../draw/canvas";
 import { LINES } from "../draw/lines";
 import { font, theme, zoom } from "../draw/theme";
-import { type TimeTick, timeTicks } from "../draw/ticks";
+import { timeTicks } from "../draw/ticks";
 import { courseRows } from "../model/csv";
 import type { Span } from "../model/group";
 import { markText } from "../model/marks";
@@ -229,15 +229,7 @@ export class Chart {
         drag: { x: true, y: false, setScale: false },
         points: { size: 6 },
       },
-      legend: {
-        live: true,
-        markers: {
-          dash: (_plot, index) => {
-            const { dashed, earlier } = curves[index - 1] ?? {};
-            return dashed || earlier !== undefined ? "dashed" : "solid";
-          },
-        },
-      },
+      legend: { live: true },
       hooks: {
         drawClear: [(plot) => this.drawPartial(plot)],
         draw: [(plot) => this.drawMarks(plot)],
@@ -265,10 +257,15 @@ export class Chart {
         {
           ...axis,
           size: 30 * zoom(),
-          splits: (plot, _axis, from, to) => ticksOf(plot, from, to).map(({ time }) => time / 1000),
-          values: (plot) => {
-            const { min = 0, max = 0 } = plot.scales.x;
-            return ticksOf(plot, min, max).map(({ label }) => label);
+          splits: (plot, _axis, from, to) => {
+            const most = (plot.width - 104 * zoom()) / (76 * zoom());
+            return timeTicks(1000 * from, 1000 * to, Math.max(2, most)).map(
+              ({ time }) => time / 1000,
+            );
+          },
+          values: (_plot, splits) => {
+            const end = splits.every((value) => value % 60 === 0) ? 5 : 8;
+            return splits.map((value) => clock(1000 * value).slice(0, end));
           },
         },
         {
@@ -318,12 +315,6 @@ export class Chart {
       ],
     };
   }
-}
-
-/** Returns the ticks of the time axis between two times in seconds since 1970. */
-function ticksOf(plot: uPlot, from: number | null, to: number | null): TimeTick[] {
-  const width = plot.width - 104 * zoom();
-  return timeTicks(1000 * (from ?? 0), 1000 * (to ?? 0), Math.max(2, width / (76 * zoom())));
 }
 
 function lineColor(index: number): string {

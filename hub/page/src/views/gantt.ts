@@ -2,12 +2,12 @@
 
 import type { JobDetail } from "../contract/types";
 import { utilizationScale } from "../draw/scale";
-import { theme } from "../draw/theme";
 import { timeTicks } from "../draw/ticks";
 import type { App } from "../model/app";
 import { type Cell, head, timeCells, timeHeads } from "../model/csv";
 import { clock, count, dateTime, dayTime, duration, grouped, scaled } from "../model/units";
 import { h, setStyle, setText } from "../parts/dom";
+import { legend } from "../parts/meter";
 import { saveButtons } from "../parts/save";
 import { hideTip, showTip } from "../parts/tooltip";
 import { panel } from "./panel";
@@ -31,26 +31,24 @@ interface Bar {
   nodes: number;
 }
 
-/** Returns the colour of a bar by its part of the largest traffic. */
-const barColor = (share: number) => utilizationScale.color(0.15 + 0.75 * share);
+/** The legend of the bars: their colour is their part of the largest traffic. */
+function legendOf(most: number): HTMLElement {
+  const ticks = [0, 1].map((share) => ({ share, text: scaled(share * most * 1e9, "b/s") }));
+  return legend([["other jobs", utilizationScale, ticks]], [["own", "this job"]]);
+}
 
 export class JobGantt {
   readonly element: HTMLElement;
   private readonly body: HTMLElement;
   private readonly note: HTMLElement;
   /** What is shown, for the file that a user saves. */
-  private shown: { bars: Bar[]; span: Span | null; most: number } = {
-    bars: [],
-    span: null,
-    most: 0,
-  };
+  private shown: { bars: Bar[]; span: Span | null } = { bars: [], span: null };
 
   constructor(private readonly app: App) {
     const save = saveButtons({
       title: "Jobs over time",
       rows: () => savedBars(this.shown.bars),
       layers: () => [...this.body.querySelectorAll<HTMLElement>(".gantt")],
-      lines: () => this.legend(),
       span: () => this.shown.span,
       note: () => this.note.textContent ?? "",
     });
@@ -98,9 +96,9 @@ export class JobGantt {
     const room = (to - from) * 0.08;
     const span = { from: from - room, to: to + (row.end_ns === null ? 0 : room) };
     const bars = [own, ...others];
-    this.shown = { bars, span, most: others.length === 0 ? 0 : most };
+    this.shown = { bars, span };
     this.body.replaceChildren(
-      ...(others.length === 0 ? [] : [this.ramp(most)]),
+      ...(others.length === 0 ? [] : [legendOf(most)]),
       h(
         "div",
         { class: "gantt", role: "list" },
@@ -110,38 +108,14 @@ export class JobGantt {
     );
   }
 
-  /** Returns the legend of the colours of the other jobs. */
-  private ramp(most: number): HTMLElement {
-    const stops = [0, 0.25, 0.5, 0.75, 1].map(barColor).join(", ");
-    const number = (rate: number) => h("span", { class: "legend-number" }, scaled(rate, "b/s"));
-    const style = { background: `linear-gradient(to right, ${stops})` };
-    const parts = [number(0), h("span", { class: "legend-ramp", style }), number(most * 1e9)];
-    const own = h("span", { class: "legend-state" }, h("i", { class: "swatch own" }), "this job");
-    return h(
-      "div",
-      { class: "legend" },
-      own,
-      h("span", { class: "legend-scale" }, "other jobs", ...parts),
-    );
-  }
-
-  private legend() {
-    const { most } = this.shown;
-    const entry = (color: string, text: string) => ({ color, text, dashed: false });
-    const others =
-      most === 0
-        ? []
-        : [0, 1].map((share) => entry(barColor(share), scaled(share * most * 1e9, "b/s")));
-    return [entry(theme().accent, "this job"), ...others];
-  }
-
   private line(bar: Bar, span: Span, run: Span, most: number): HTMLElement {
     const place = (time: number) =>
       (100 * (Math.min(Math.max(time, span.from), span.to) - span.from)) / (span.to - span.from);
     const [left, right] = [place(bar.from), place(bar.to)];
     const piece = h("i", { class: bar.gbps === null ? "gantt-bar own" : "gantt-bar" });
     setStyle(piece, { left: `${left}%`, width: `max(3px, ${right - left}%)` });
-    if (bar.gbps !== null) setStyle(piece, { "background-color": barColor(bar.gbps / most) });
+    if (bar.gbps !== null)
+      setStyle(piece, { "background-color": utilizationScale.color(bar.gbps / most) });
     piece.classList.toggle("before", bar.from < span.from);
     const shade = h("i", { class: "gantt-run" });
     setStyle(shade, { left: `${place(run.from)}%`, width: `${place(run.to) - place(run.from)}%` });

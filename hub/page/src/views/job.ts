@@ -233,7 +233,8 @@ class JobView implements View {
   private showFigures(row: JobDetail): void {
     const seconds = jobSeconds(row, Date.now());
     const measured = ((row.traffic_to_ns ?? 0) - (row.traffic_from_ns ?? 0)) / 1e9;
-    const least = isPartial(row) ? "≥ " : "";
+    const sum = (bytes: number | null) =>
+      `${bytes !== null && isPartial(row) ? "≥ " : ""}${scaled(bytes, "B")}`;
     const rate = (bytes: number | null) =>
       bytes === null || measured <= 0 ? "" : `mean ${scaled((8 * bytes) / measured, "b/s")}`;
     const known = (covered: number | null) =>
@@ -261,12 +262,12 @@ class JobView implements View {
       ),
       figure(
         "Sent",
-        row.injected_bytes === null ? "–" : `${least}${scaled(row.injected_bytes, "B")}`,
+        sum(row.injected_bytes),
         rate(row.injected_bytes) + known(row.covered_seconds),
       ),
       figure(
         "Received",
-        row.ejected_bytes === null ? "–" : `${least}${scaled(row.ejected_bytes, "B")}`,
+        sum(row.ejected_bytes),
         rate(row.ejected_bytes) + known(row.covered_seconds),
       ),
       figure(

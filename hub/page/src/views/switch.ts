@@ -515,14 +515,11 @@ class SwitchView implements View {
   /** Returns since when no port of the switch has data. */
   private silence(): string {
     const { app } = this;
-    if (app.shown === null || app.state.range !== null) return "no data";
     const isKnown = (code: number) => code !== NO_DATA;
-    const ages = this.ports.map((port) => {
-      const age = app.trace(UTILIZATION, port, LAST_SLOTS).reverse().findIndex(isKnown);
-      return age < 0 ? LAST_SLOTS : age;
-    });
-    const age = Math.min(...ages);
-    return age >= LAST_SLOTS ? "no data" : `no data since ${clock(app.timeOf(app.shown - age))}`;
+    const traces = this.ports.map((port) => app.trace(UTILIZATION, port, LAST_SLOTS).reverse());
+    const ages = traces.map((trace) => trace.findIndex(isKnown)).filter((age) => age >= 0);
+    if (app.shown === null || app.state.range !== null || ages.length === 0) return "no data";
+    return `no data since ${clock(app.timeOf(app.shown - Math.min(...ages)))}`;
   }
 
   private showText(): void {

@@ -711,7 +711,10 @@ test("job_that_fills_the_link_waits_for_its_own_traffic", () => {
 
 test("port_of_a_group_has_one_place_into_and_out_of_it", () => {
   const rate = (port, ...gbps) => ({ port, gbps, covered: [1, 1] });
-  const [into, out] = aligned([rate("a", 5, 5), rate("b", 1, null)], [rate("b", 20, 1)]);
+  const [into, out] = aligned(
+    [rate("a", 5, 5), rate("b", 1, null)],
+    [rate("a", 0, 0), rate("b", 20, 1)],
+  );
   const of = (rates) => rates.map(({ port, gbps }) => [port, gbps]);
   assert.deepEqual(of(into), [
     ["b", [1, null]],
@@ -719,7 +722,7 @@ test("port_of_a_group_has_one_place_into_and_out_of_it", () => {
   ]);
   assert.deepEqual(of(out), [
     ["b", [20, 1]],
-    ["a", [null, null]],
+    ["a", [0, 0]],
   ]);
 });
 

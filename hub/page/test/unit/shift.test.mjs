@@ -132,7 +132,7 @@ test("range_of_differences_has_no_change_in_its_middle", () => {
   assert.deepEqual(shares, [0, 75, 50]);
   assert.deepEqual(
     range.ticks.map(({ text }) => text),
-    ["−20.0\u00a0points", "0", "+20.0\u00a0points"],
+    ["less now, −20.0\u00a0points", "0", "+20.0\u00a0points, more now"],
   );
   assert.equal(Math.round(100 * changeRange(metric, "full", [cells]).share(codeIn(cells[0]))), 40);
 });

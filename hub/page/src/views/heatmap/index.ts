@@ -370,7 +370,7 @@ class Heatmap implements View {
           [
             `${metricName(name)}${isChange ? `, compared with ${shiftText(this.app.shift)}` : ""}`,
             this.range.scale ?? scaleOf(name),
-            isChange ? changeTicks(this.range.ticks) : this.range.ticks,
+            this.range.ticks,
           ],
         ],
         [
@@ -868,15 +868,6 @@ class Heatmap implements View {
     event.preventDefault();
     event.stopPropagation();
   }
-}
-
-/** Says which end of a scale of differences is which. */
-function changeTicks([least, equal, most]: Range["ticks"]): Range["ticks"] {
-  return [
-    { ...least, text: `less now, ${least.text}` },
-    equal,
-    { ...most, text: `${most.text}, more now` },
-  ];
 }
 
 /** Returns how the picture is zoomed and opened on this device. */

@@ -101,9 +101,9 @@ export function changeRange(
   return {
     share: (code) => 0.5 + (((code - EQUAL) / EQUAL) * scale) / end / 2,
     ticks: [
-      { share: 0, text: signed(-end, text) },
+      { share: 0, text: `less now, ${signed(-end, text)}` },
       { share: 0.5, text: "0" },
-      { share: 1, text: signed(end, text) },
+      { share: 1, text: `${signed(end, text)}, more now` },
     ],
     scale: changeScale,
     pick: farthestCell,
