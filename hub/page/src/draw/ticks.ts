@@ -12,10 +12,19 @@ export interface TimeTick {
   label: string;
 }
 
-/** Returns round times between two times, about `most` at most. */
+/** Returns round times between two times, about `most` at most, but two if there are two. */
 export function timeTicks(from: number, to: number, most: number): TimeTick[] {
   const least = (to - from) / 1000 / most;
-  const step = 1000 * (STEPS.find((seconds) => seconds >= least) ?? 86400);
+  let at = STEPS.findIndex((seconds) => seconds >= least);
+  if (at < 0) at = STEPS.length - 1;
+  for (; at > 0; at--) {
+    const ticks = ticksOf(from, to, 1000 * STEPS[at]);
+    if (ticks.length > 1) return ticks;
+  }
+  return ticksOf(from, to, 1000 * STEPS[0]);
+}
+
+function ticksOf(from: number, to: number, step: number): TimeTick[] {
   const offset = -60_000 * new Date(from).getTimezoneOffset();
   const ticks: TimeTick[] = [];
   for (let time = Math.ceil((from + offset) / step) * step - offset; time <= to; time += step) {

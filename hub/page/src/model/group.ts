@@ -60,6 +60,17 @@ export function largest(rates: readonly Course[], most: number, what: string): C
   return [...rates.slice(0, most - 1), rest];
 }
 
+/** Sorts the ports into and out of a group by both, so that a port has one place in both. */
+export function aligned<Rate extends Course>(...lists: readonly Rate[][]): Rate[][] {
+  const sums = new Map<string, number>();
+  for (const { port, gbps } of lists.flat())
+    sums.set(
+      port,
+      gbps.reduce<number>((sum, rate) => sum + (rate ?? 0), sums.get(port) ?? 0),
+    );
+  return lists.map((rates) => [...rates].sort((x, y) => sums.get(y.port)! - sums.get(x.port)!));
+}
+
 function plus(x: number | null, y: number | null): number | null {
   return x === null ? y : y === null ? x : x + y;
 }

@@ -1,10 +1,34 @@
 //! Derives what the web page shows about a job.
 
-import type { JobDetail, JobRow, JobRows } from "../contract/types";
+import type { JobDetail, JobRow, JobRows, JobTree, TreeRow } from "../contract/types";
+import { jobsOf } from "./regions";
 
 /** Returns how long a job has run, in seconds. */
 export function jobSeconds({ start_ns, end_ns }: JobRow, now: number): number {
   return Math.max(0, (end_ns === null ? now : end_ns / 1e6) - start_ns / 1e6) / 1000;
+}
+
+/** Share of the time of a job from which on its sums count as whole. */
+const WHOLE = 0.999;
+
+/** Returns whether the sums of a job lack a part of its time, up to now for one that runs. */
+export function isPartial({ start_ns, end_ns, traffic_to_ns, covered_seconds }: JobRow): boolean {
+  const to = end_ns ?? traffic_to_ns;
+  return to !== null && (covered_seconds ?? 0) < (WHOLE * (to - start_ns)) / 1e9;
+}
+
+/** Returns which part of the link that held up a job is its own; empty without any. */
+export function ownCause(
+  { root, why }: Pick<JobTree, "root" | "why">,
+  job: string,
+  rows: readonly TreeRow[],
+): string {
+  const same = rows.filter((row) => row.root.guid === root.guid && row.root.port === root.port);
+  const jobs = new Set(same.flatMap(({ regions }) => regions.flatMap((row) => jobsOf(row, true))));
+  if (why !== "full" || !jobs.delete(job)) return "";
+  return jobs.size === 0
+    ? "its own traffic fills the link"
+    : `its own traffic and that of ${[...jobs].join(", ")} fill the link`;
 }
 
 /**

@@ -68,8 +68,11 @@ export function lackText(
   shift: number,
   latest: number,
 ): string {
-  const first = (kept?.archive_from_ns ?? kept?.minutes_from_ns ?? kept?.from_ns ?? 0) / 1e6;
+  const { archive_from_ns: archive, minutes_from_ns: minutes, from_ns: slots } = kept ?? {};
+  // The first minute of the hub begins before its first slot.
+  const isFirst = minutes && slots && slots > minutes && slots - minutes < 6e10;
+  const first = (archive ?? (isFirst ? slots : (minutes ?? slots)) ?? 0) / 1e6;
   if (first === 0 || first <= from - shift) return "";
-  if (first < to - shift) return `before: the hub has values from ${dayTime(first + shift)} on`;
+  if (first < to - shift) return `no values to compare with before ${dayTime(first + shift)}`;
   return `before: the hub holds only ${count(Math.floor((latest - first) / 6e4), "minute")}`;
 }

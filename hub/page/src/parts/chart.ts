@@ -6,6 +6,7 @@ import { BAND, drawBand } from "../draw/band";
 import { noData } from "../draw/canvas";
 import { LINES } from "../draw/lines";
 import { font, theme, zoom } from "../draw/theme";
+import { timeTicks } from "../draw/ticks";
 import { courseRows } from "../model/csv";
 import type { Span } from "../model/group";
 import { markText } from "../model/marks";
@@ -211,6 +212,7 @@ export class Chart {
           : value !== null && scale === "near"
             ? `${value.toFixed(1)} ${unit}`
             : scaled(value, unit);
+    const hasDashed = curves.some(({ dashed }) => dashed);
     const axis = {
       stroke: colors.muted,
       font: font(11 * zoom()),
@@ -255,8 +257,16 @@ export class Chart {
         {
           ...axis,
           size: 30 * zoom(),
-          values: (_plot, splits) => splits.map((value) => clock(1000 * value)),
-          space: 66 * zoom(),
+          splits: (plot, _axis, from, to) => {
+            const most = (plot.width - 104 * zoom()) / (76 * zoom());
+            return timeTicks(1000 * from, 1000 * to, Math.max(2, most)).map(
+              ({ time }) => time / 1000,
+            );
+          },
+          values: (_plot, splits) => {
+            const end = splits.every((value) => value % 60 === 0) ? 5 : 8;
+            return splits.map((value) => clock(1000 * value).slice(0, end));
+          },
         },
         {
           ...axis,
@@ -288,7 +298,8 @@ export class Chart {
             stroke: color,
             fill: this.options.stacked ? color : undefined,
             paths: this.options.stacked ? uPlot.paths.stepped!({ align: -1 }) : undefined,
-            width: earlier === undefined ? 1.6 : 1,
+            // A dashed line does not hide one that has the same values.
+            width: earlier !== undefined ? 1 : hasDashed && !dashed ? 3.2 : 1.6,
             dash: earlier !== undefined ? [2, 3] : dashed ? [5, 4] : undefined,
             spanGaps: false,
             points: { show: scale !== undefined, size: 5 },

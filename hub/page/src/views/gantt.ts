@@ -2,19 +2,21 @@
 
 import type { JobDetail } from "../contract/types";
 import { utilizationScale } from "../draw/scale";
-import { theme } from "../draw/theme";
+import { timeTicks } from "../draw/ticks";
 import type { App } from "../model/app";
 import { type Cell, head, timeCells, timeHeads } from "../model/csv";
 import { clock, count, dateTime, dayTime, duration, grouped, scaled } from "../model/units";
 import { h, setStyle, setText } from "../parts/dom";
+import { legend } from "../parts/meter";
 import { saveButtons } from "../parts/save";
 import { hideTip, showTip } from "../parts/tooltip";
 import { panel } from "./panel";
 
 /** Max number of other jobs. */
 const MAX = 24;
-/** Number of ticks of the time axis. */
+/** Max number of ticks of the time axis, and the share of its width at each end without any. */
 const TICKS = 5;
+const EDGE = 0.05;
 
 interface Bar {
   job: string;
@@ -29,26 +31,24 @@ interface Bar {
   nodes: number;
 }
 
-/** Returns the colour of a bar by its part of the largest traffic. */
-const barColor = (share: number) => utilizationScale.color(0.15 + 0.75 * share);
+/** The legend of the bars: their colour is their part of the largest traffic. */
+function legendOf(most: number): HTMLElement {
+  const ticks = [0, 1].map((share) => ({ share, text: scaled(share * most * 1e9, "b/s") }));
+  return legend([["other jobs", utilizationScale, ticks]], [["own", "this job"]]);
+}
 
 export class JobGantt {
   readonly element: HTMLElement;
   private readonly body: HTMLElement;
   private readonly note: HTMLElement;
   /** What is shown, for the file that a user saves. */
-  private shown: { bars: Bar[]; span: Span | null; most: number } = {
-    bars: [],
-    span: null,
-    most: 0,
-  };
+  private shown: { bars: Bar[]; span: Span | null } = { bars: [], span: null };
 
   constructor(private readonly app: App) {
     const save = saveButtons({
       title: "Jobs over time",
       rows: () => savedBars(this.shown.bars),
-      layers: () => [...this.body.children] as HTMLElement[],
-      lines: () => this.legend(),
+      layers: () => [...this.body.querySelectorAll<HTMLElement>(".gantt")],
       span: () => this.shown.span,
       note: () => this.note.textContent ?? "",
     });
@@ -90,14 +90,15 @@ export class JobGantt {
       this.note,
       others.length === 0
         ? "no other job was at its leaf switches"
-        : `brighter: more traffic on these links from ${clock(row.links_from_ns / 1e6)} to ${clock(row.links_to_ns / 1e6)}, up to ${scaled(most * 1e9, "b/s")}`,
+        : `${count(others.length, "other job")}; traffic on these links from ${clock(row.links_from_ns / 1e6)} to ${clock(row.links_to_ns / 1e6)}`,
     );
     // A bar begins before the job if the other one ran before, so the axis has some room.
     const room = (to - from) * 0.08;
     const span = { from: from - room, to: to + (row.end_ns === null ? 0 : room) };
     const bars = [own, ...others];
-    this.shown = { bars, span, most: others.length === 0 ? 0 : most };
+    this.shown = { bars, span };
     this.body.replaceChildren(
+      ...(others.length === 0 ? [] : [legendOf(most)]),
       h(
         "div",
         { class: "gantt", role: "list" },
@@ -107,23 +108,14 @@ export class JobGantt {
     );
   }
 
-  private legend() {
-    const { most } = this.shown;
-    const entry = (color: string, text: string) => ({ color, text, dashed: false });
-    const others =
-      most === 0
-        ? []
-        : [0, 1].map((share) => entry(barColor(share), scaled(share * most * 1e9, "b/s")));
-    return [entry(theme().accent, "this job"), ...others];
-  }
-
   private line(bar: Bar, span: Span, run: Span, most: number): HTMLElement {
     const place = (time: number) =>
       (100 * (Math.min(Math.max(time, span.from), span.to) - span.from)) / (span.to - span.from);
     const [left, right] = [place(bar.from), place(bar.to)];
     const piece = h("i", { class: bar.gbps === null ? "gantt-bar own" : "gantt-bar" });
     setStyle(piece, { left: `${left}%`, width: `max(3px, ${right - left}%)` });
-    if (bar.gbps !== null) setStyle(piece, { "background-color": barColor(bar.gbps / most) });
+    if (bar.gbps !== null)
+      setStyle(piece, { "background-color": utilizationScale.color(bar.gbps / most) });
     piece.classList.toggle("before", bar.from < span.from);
     const shade = h("i", { class: "gantt-run" });
     setStyle(shade, { left: `${place(run.from)}%`, width: `${place(run.to) - place(run.from)}%` });
@@ -199,14 +191,15 @@ function* savedBars(bars: readonly Bar[]): Iterable<Cell[]> {
 }
 
 function axis({ from, to }: Span): HTMLElement {
-  const times = Array.from(
-    { length: TICKS },
-    (_, index) => from + ((to - from) * index) / (TICKS - 1),
-  );
+  const room = EDGE * (to - from);
+  const times = timeTicks(from + room, to - room, TICKS).map(({ time }) => {
+    const style = { left: `${(100 * (time - from)) / (to - from)}%` };
+    return h("span", { style }, dayTime(time).replace(/(:\d\d):00$/, "$1"));
+  });
   return h(
     "div",
     { class: "gantt-line gantt-axis", "aria-hidden": "true" },
     h("span", {}),
-    h("span", { class: "gantt-times" }, ...times.map((time) => h("span", {}, dayTime(time)))),
+    h("span", { class: "gantt-times" }, ...times),
   );
 }

@@ -6,7 +6,7 @@ import type { GroupDetail, GroupRows, GroupSender, GroupTarget, PortRate } from 
 import { LINES } from "../draw/lines";
 import { zoom } from "../draw/theme";
 import type { App } from "../model/app";
-import { binEnds, type Course, largest, partialSpans, senderName } from "../model/group";
+import { aligned, binEnds, type Course, largest, partialSpans, senderName } from "../model/group";
 import { Poll } from "../model/poll";
 import type { Topology } from "../model/topology";
 import { clock, count, grouped, percent, scaled } from "../model/units";
@@ -20,6 +20,9 @@ import { figure, panel } from "./panel";
 
 /** Time shown before a paused slot, in milliseconds. Live, the hub uses the same time. */
 const SPAN = 300_000;
+
+const GINI =
+  "Gini coefficient: 0 if all hosts have the same amount of data, close to 1 if one has all";
 
 export function makeGroups(app: App, _topology: Topology): View {
   return new GroupsView(app);
@@ -218,8 +221,9 @@ class GroupsView implements View {
           row.bin_ns / 1e6,
         ),
       );
-    ports(this.charts.into, row.into);
-    ports(this.charts.out, row.out);
+    const [into, out] = aligned(row.into, row.out);
+    ports(this.charts.into, into);
+    ports(this.charts.out, out);
     this.charts.senders.show(curves(senders, "senders"), from, to);
     this.charts.uneven.show([{ label: "Busiest / mean", t, v: row.in_max_to_mean }], from, to);
     this.targets.setRows(row.targets);
@@ -247,7 +251,7 @@ function verdict(row: GroupDetail): string {
   const [sender] = row.senders;
   if (sender !== undefined && sender.estimate_bytes > 0) {
     const share = percent(sender.estimate_bytes / row.in_bytes);
-    parts.push(`The largest sender is ${senderName(sender)} with ${share} (estimate).`);
+    parts.push(`Most data into the group came from ${senderName(sender)}: ${share} (estimate).`);
   }
   return parts.join(" ");
 }
@@ -269,7 +273,9 @@ function figures(row: GroupDetail): HTMLElement[] {
     const [host] = [...row.targets].sort((x, y) => y[bytes] - x[bytes]);
     if (host === undefined || max_to_mean === null) return figure(title, "–", "");
     const uneven = gini === null ? "" : `; Gini ${gini.toFixed(2)}`;
-    return figure(title, host.host, `${max_to_mean.toFixed(2)} × the mean${uneven}`);
+    const tile = figure(title, host.host, `${max_to_mean.toFixed(2)} × the mean${uneven}`);
+    tile.title = GINI;
+    return tile;
   };
   return [
     figure(
@@ -281,8 +287,8 @@ function figures(row: GroupDetail): HTMLElement[] {
     ),
     figure("Received", scaled(row.in_bytes, "B"), mean(row.in_bytes)),
     figure("Sent", scaled(row.out_bytes, "B"), mean(row.out_bytes)),
-    busiest("Busiest receiver", "in_bytes", row.in_imbalance),
-    busiest("Busiest sender", "out_bytes", row.out_imbalance),
+    busiest("Host that received most", "in_bytes", row.in_imbalance),
+    busiest("Host that sent most", "out_bytes", row.out_imbalance),
   ];
 }
 
@@ -358,10 +364,10 @@ function senderColumns(app: App, shown: () => GroupDetail | null): Column<GroupS
     ),
     {
       id: "correlation",
-      title: "Corr.",
-      hint: "Correlation of what it sent with what the group received, -1 to 1",
+      title: "Correlation",
+      hint: "Of what it sent with what the group received over time: 1 rises and falls with it, 0 has no relation",
       end: true,
-      width: "60px",
+      width: "92px",
       value: (row) => row.correlation,
       text: ({ correlation }) => (correlation === null ? "–" : correlation.toFixed(2)),
     },

@@ -7,11 +7,12 @@ import type {
   JobNode,
   JobPhase,
   JobTree,
+  TreeRows,
 } from "../contract/types";
 import { zoom } from "../draw/theme";
 import type { App } from "../model/app";
 import { partialSpans } from "../model/group";
-import { jobRates, jobSeconds, largestSender } from "../model/job";
+import { isPartial, jobRates, jobSeconds, largestSender, ownCause } from "../model/job";
 import { Poll } from "../model/poll";
 import { moved, shiftText } from "../model/shift";
 import { portKey, type Topology } from "../model/topology";
@@ -41,6 +42,7 @@ export function makeJob(app: App, _topology: Topology): View {
 class JobView implements View {
   readonly element: HTMLElement;
   private readonly poll: Poll<JobDetail>;
+  private readonly causes: Poll<TreeRows>;
   private readonly title = h("h1", {});
   private readonly text = h("p", { class: "job-text", role: "status" });
   private readonly figures = h("div", { class: "figures job-figures" });
@@ -58,6 +60,7 @@ class JobView implements View {
   private readonly jobs: JobGantt;
   private errors: JobDetail["node_errors"] = {};
   private shown: JobDetail | null = null;
+  private shownCauses: TreeRows | null = null;
 
   constructor(private readonly app: App) {
     const id = app.state.item;
@@ -75,7 +78,20 @@ class JobView implements View {
       height: 188 * zoom(),
       select: (from, to) => app.go({ range: { from, to }, at: null }, true),
     });
-    this.trees = table("Congestion trees", treeColumns(app), "", "blocked");
+    // The trees of the whole fabric tell whose traffic they have.
+    this.causes = new Poll(
+      app,
+      "trees",
+      () => (this.poll.answer === null ? null : this.causeSpan(this.poll.answer)),
+      () => app.notify("values"),
+      5000,
+    );
+    this.trees = table(
+      "Congestion trees",
+      treeColumns(app, (tree) => this.cause(tree)),
+      "",
+      "blocked",
+    );
     this.neighbours = table("Neighbours", neighbourColumns(app), "", "up");
     this.uplinks = table("Links between switches", linkColumns(app), "", "up");
     this.phases = table("Phases of the application", phaseColumns(), "", "sent");
@@ -135,11 +151,13 @@ class JobView implements View {
 
   update(): void {
     this.poll.refresh();
+    this.causes.refresh();
     const { answer, error } = this.poll;
     this.element.classList.toggle("failed", answer === null && error !== "");
     if (answer === null) this.showProblem();
-    else if (answer !== this.shown) {
+    else if (answer !== this.shown || this.causes.answer !== this.shownCauses) {
       this.shown = answer;
+      this.shownCauses = this.causes.answer;
       this.show(answer);
     }
     if (answer !== null) this.drawChart(answer);
@@ -148,10 +166,22 @@ class JobView implements View {
 
   close(): void {
     this.poll.close();
+    this.causes.close();
     this.chart.close();
     this.matrix.close();
     for (const each of [this.trees, this.neighbours, this.uplinks, this.phases, this.nodes])
       each.close();
+  }
+
+  /** Returns the time of the links of a job as parameters; none for the last minute. */
+  private causeSpan({ end_ns, links_from_ns, links_to_ns }: JobDetail) {
+    if (end_ns === null && this.app.isLive) return {};
+    return { from: String(links_from_ns), to: String(links_to_ns) };
+  }
+
+  /** Returns why the ports of the job waited. */
+  private cause(tree: JobTree): string {
+    return ownCause(tree, this.app.state.item, this.shownCauses?.rows ?? []) || CAUSES[tree.why];
   }
 
   private showProblem(): void {
@@ -169,7 +199,10 @@ class JobView implements View {
 
   private show(row: JobDetail): void {
     setText(this.title, `Job ${row.job}${row.name === null ? "" : `, ${row.name}`}`);
-    setText(this.text, verdict(row));
+    setText(
+      this.text,
+      verdict(row, (tree) => this.cause(tree)),
+    );
     this.showFigures(row);
     const hasRange = row.links_from_ns < row.links_to_ns;
     const none = (text: string) => (hasRange ? text : "The records of its time are gone.");
@@ -200,14 +233,14 @@ class JobView implements View {
   private showFigures(row: JobDetail): void {
     const seconds = jobSeconds(row, Date.now());
     const measured = ((row.traffic_to_ns ?? 0) - (row.traffic_from_ns ?? 0)) / 1e9;
-    // The records can begin after the job.
-    const of = measured < 0.98 * seconds ? ` in ${duration(Math.round(measured))}` : "";
+    const sum = (bytes: number | null) =>
+      `${bytes !== null && isPartial(row) ? "≥ " : ""}${scaled(bytes, "B")}`;
     const rate = (bytes: number | null) =>
-      bytes === null || measured <= 0 ? "" : `mean ${scaled((8 * bytes) / measured, "b/s")}${of}`;
+      bytes === null || measured <= 0 ? "" : `mean ${scaled((8 * bytes) / measured, "b/s")}`;
     const known = (covered: number | null) =>
       covered === null || covered >= 0.999 * measured
         ? ""
-        : `, known for ${duration(covered)} of ${duration(measured)}`;
+        : `, ${percent(covered / measured)} of this time known`;
     const uneven = row.imbalance.max_to_mean;
     const most = largestSender(row);
     const sender = (host: string) => {
@@ -225,16 +258,16 @@ class JobView implements View {
       figure(
         row.end_ns === null ? "Runs for" : "Ran for",
         `${row.end_is_lower_bound ? "≥ " : ""}${duration(Math.round(seconds))}`,
-        sinceText(row.start_ns / 1e6),
+        `${sinceText(row.start_ns / 1e6)}${gapText(row)}`,
       ),
       figure(
         "Sent",
-        scaled(row.injected_bytes, "B"),
+        sum(row.injected_bytes),
         rate(row.injected_bytes) + known(row.covered_seconds),
       ),
       figure(
         "Received",
-        scaled(row.ejected_bytes, "B"),
+        sum(row.ejected_bytes),
         rate(row.ejected_bytes) + known(row.covered_seconds),
       ),
       figure(
@@ -316,7 +349,7 @@ function table<Row>(
 }
 
 /** Returns one sentence on whether the network held up the job. */
-function verdict(row: JobDetail): string {
+function verdict(row: JobDetail, cause: (tree: JobTree) => string): string {
   const who = [
     row.user === null ? "" : `User ${row.user}, `,
     row.end_ns === null ? row.state : `${row.state}, ended at ${dateTime(row.end_ns / 1e6)}`,
@@ -328,7 +361,7 @@ function verdict(row: JobDetail): string {
   const [tree] = row.trees;
   if (tree === undefined) return `${who}${share}`;
   const root = `${tree.root.node} port ${tree.root.port}`;
-  return `${who}${share} From ${clock(row.links_from_ns / 1e6)} to ${clock(row.links_to_ns / 1e6)}, ${count(tree.job_ports, "node port")} waited for ${root}: ${CAUSES[tree.why]}.`;
+  return `${who}${share} From ${clock(row.links_from_ns / 1e6)} to ${clock(row.links_to_ns / 1e6)}, ${count(tree.job_ports, "node port")} waited for ${root}: ${cause(tree)}.`;
 }
 
 /** Formats a start time: the time of day, or the date if it was another day. */
@@ -337,11 +370,19 @@ function sinceText(start: number): string {
   return `since ${isToday ? clock(start) : dateTime(start).slice(0, 16)}`;
 }
 
+/** Returns that the records begin after the job or end before it; else an empty text. */
+function gapText({ start_ns, end_ns, traffic_from_ns, traffic_to_ns }: JobDetail): string {
+  if (traffic_from_ns === null || traffic_to_ns === null) return ", without records";
+  const from = traffic_from_ns - start_ns > 1e9 ? ` from ${clock(traffic_from_ns / 1e6)}` : "";
+  const to = (end_ns ?? 0) - traffic_to_ns > 1e9 ? ` to ${clock(traffic_to_ns / 1e6)}` : "";
+  return from + to === "" ? "" : `, records only${from}${to}`;
+}
+
 function trafficSpan({ traffic_from_ns, traffic_to_ns }: JobDetail): string {
   return `records from ${clock((traffic_from_ns ?? 0) / 1e6)} to ${clock((traffic_to_ns ?? 0) / 1e6)}`;
 }
 
-function treeColumns(app: App): Column<JobTree>[] {
+function treeColumns(app: App, cause: (tree: JobTree) => string): Column<JobTree>[] {
   return [
     {
       ...portColumn<JobTree>(app, "root", "Root", ({ root }) => root),
@@ -352,7 +393,7 @@ function treeColumns(app: App): Column<JobTree>[] {
       },
     },
     portColumn(app, "to", "To", ({ to }) => to),
-    { id: "why", title: "Cause", width: "minmax(110px, 1fr)", value: ({ why }) => CAUSES[why] },
+    { id: "why", title: "Cause", width: "minmax(110px, 1.6fr)", value: cause },
     {
       id: "ports",
       title: "Ports",

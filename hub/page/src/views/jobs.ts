@@ -2,7 +2,7 @@
 
 import type { JobRow, JobRows } from "../contract/types";
 import type { App } from "../model/app";
-import { jobSeconds } from "../model/job";
+import { isPartial, jobSeconds } from "../model/job";
 import { Poll } from "../model/poll";
 import type { Topology } from "../model/topology";
 import { clock, count, dayTime, duration, grouped } from "../model/units";
@@ -98,6 +98,11 @@ function sourceText({ rows, running, known, source, read_ns, error, reason }: Jo
   return `${jobs}, ${grouped(running)} running; ${source}, ${when}`;
 }
 
+/** Returns whether a sum of a job is known and is not of its whole time. */
+function isLeast({ value }: Column<JobRow>, row: JobRow): boolean {
+  return value(row) !== null && isPartial(row);
+}
+
 function columns(app: App): Column<JobRow>[] {
   return [
     {
@@ -152,6 +157,7 @@ function columns(app: App): Column<JobRow>[] {
     {
       id: "start",
       title: "Start",
+      end: true,
       width: "126px",
       value: (row) => row.start_ns,
       unit: "time",
@@ -169,7 +175,15 @@ function columns(app: App): Column<JobRow>[] {
       text: (row) =>
         `${row.end_is_lower_bound ? "≥ " : ""}${duration(Math.round(jobSeconds(row, Date.now())))}`,
     },
-    ...trafficColumns<JobRow>(),
+    ...trafficColumns<JobRow>().map(
+      (column): Column<JobRow> => ({
+        ...column,
+        hint: `${column.hint}; ≥: a part of its time has no records`,
+        width: "88px",
+        state: (row) => (isLeast(column, row) ? "at least" : ""),
+        text: (row) => `${isLeast(column, row) ? "≥ " : ""}${column.text?.(row) ?? ""}`,
+      }),
+    ),
     {
       ...shareColumn<JobRow>(
         "blocked",
@@ -182,13 +196,12 @@ function columns(app: App): Column<JobRow>[] {
     },
     {
       id: "per-byte",
-      title: "Blocked / B",
+      title: "Blocked per byte",
       hint: "Blocked time for each byte that was sent",
       end: true,
-      width: "84px",
+      width: "128px",
       value: (row) => row.blocked_ns_per_byte,
       saved: (row) => (row.blocked_ns_per_byte === null ? null : row.blocked_ns_per_byte / 1e9),
-      savedTitle: "Blocked per byte",
       unit: "s/B",
       text: (row) =>
         row.blocked_ns_per_byte === null ? "–" : duration(row.blocked_ns_per_byte / 1e9),

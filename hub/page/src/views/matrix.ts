@@ -19,6 +19,7 @@ const SIDE = 230;
 const NAMED = 10;
 /** Max number of rows with numbers in the cells. */
 const NUMBERED = 20;
+const WAITING = "Waiting for the hub: the estimate of all pairs can take it a minute.";
 /** The estimate takes the hub longer than other answers. */
 const PERIOD = 60_000;
 
@@ -60,7 +61,7 @@ export class MatrixPart {
     });
     this.pairs.body.append(this.table.element);
     this.elements = [this.picture.element, this.pairs.element];
-    this.picture.element.hidden = true;
+    this.showCells([], WAITING);
   }
 
   update(): void {

@@ -637,7 +637,7 @@ function switchFacts(pages: Pages): Facts {
         : [
             fans === null ? "" : count(numbers(fans).length, "fan"),
             slow === null
-              ? "speed not read"
+              ? "limits of speed not read"
               : slow === 0
                 ? "none too slow"
                 : `too slow: ${numbers(slow).join(", ")}`,

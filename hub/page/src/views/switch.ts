@@ -17,7 +17,7 @@ import { valueCells, valueHeads } from "../model/metric";
 import { Poll } from "../model/poll";
 import { BLOCKED, UTILIZATION } from "../model/state";
 import type { Topology } from "../model/topology";
-import { count, grouped, percent } from "../model/units";
+import { clock, count, grouped, percent } from "../model/units";
 import { h, setText } from "../parts/dom";
 import { orderOf } from "../parts/filter";
 import { BLOCKED_LEGEND, legend, STATES, UTILIZATION_LEGEND } from "../parts/meter";
@@ -44,6 +44,8 @@ const MAX_ROWS = 40;
 const ROW = 28;
 /** Max number of events. */
 const EVENTS = 100;
+/** Number of slots in which the last value of a port is looked for. */
+const LAST_SLOTS = 600;
 
 export function makeSwitch(app: App, topology: Topology): View {
   return new SwitchView(app, topology);
@@ -132,7 +134,10 @@ class SwitchView implements View {
     );
     front.body.append(
       picture,
-      legend([UTILIZATION_LEGEND], [...STATES, ["faulty", "fault or errors"]]),
+      legend(
+        [["Utilization, fuller direction", utilizationScale, UTILIZATION_LEGEND[2]]],
+        [...STATES, ["faulty", "fault or errors"], ["watch", "link to watch"]],
+      ),
     );
     setText(front.note, "a drawing by port number, odd above even: the real front can differ");
     const list = panel("Ports", "switch-ports", legend([BLOCKED_LEGEND], []));
@@ -338,10 +343,11 @@ class SwitchView implements View {
     lamp.classList.toggle("no-data", share === null && !["no answer", "link down"].includes(state));
     const faults = this.faults(port);
     element.classList.toggle("faulty", faults !== "");
+    element.classList.toggle("watch", this.isWatched(port));
     const use = share === null ? state : percent(share);
     element.setAttribute(
       "aria-label",
-      `Port ${this.numberOf(port)}, ${use}${faults === "" ? "" : `, ${faults}`}`,
+      `Port ${this.numberOf(port)}, ${use}${this.isWatched(port) ? ", to watch" : faults && `, ${faults}`}`,
     );
   }
 
@@ -362,6 +368,11 @@ class SwitchView implements View {
     return texts.join("; ");
   }
 
+  /** Returns whether the only thing to tell of a port is that its link is to watch. */
+  private isWatched(port: number): boolean {
+    return this.verdicts.get(port)?.verdict === "watch" && this.faults(port) === "";
+  }
+
   private showTip(port: number): void {
     const slot = this.slots.find((each) => each.port === port);
     if (slot === undefined) return;
@@ -376,6 +387,7 @@ class SwitchView implements View {
     ];
     const faults = this.faults(port);
     if (faults !== "") lines.push(["Faults", faults]);
+    else if (this.isWatched(port)) lines.push(["Verdict", this.condition(port)]);
     showTip(left, bottom - 12, lines);
   }
 
@@ -385,8 +397,11 @@ class SwitchView implements View {
     const { app, topology } = this;
     const received = (port: number) => this.code(UTILIZATION, this.peer(port));
     const sent = (port: number) => this.code(UTILIZATION, port);
+    // A port that is not in the answer has no errors, if it was read.
     const errors = (port: number) =>
-      (this.errors.get(port) ?? []).reduce((sum, { increase }) => sum + Number(increase ?? 0), 0);
+      this.errors.has(port) || (this.polls.errors.answer !== null && hasValue(sent(port)))
+        ? (this.errors.get(port) ?? []).reduce((sum, { increase }) => sum + (increase ?? 0), 0)
+        : null;
     return [
       {
         id: "port",
@@ -448,7 +463,7 @@ class SwitchView implements View {
         end: true,
         width: "60px",
         value: errors,
-        text: (port) => (errors(port) === 0 ? "–" : grouped(errors(port))),
+        text: (port) => (errors(port) === null ? "–" : grouped(errors(port)!)),
       },
       {
         id: "faults",
@@ -497,19 +512,37 @@ class SwitchView implements View {
     );
   }
 
+  /** Returns since when no port of the switch has data. */
+  private silence(): string {
+    const { app } = this;
+    const isKnown = (code: number) => code !== NO_DATA;
+    const traces = this.ports.map((port) => app.trace(UTILIZATION, port, LAST_SLOTS).reverse());
+    const ages = traces.map((trace) => trace.findIndex(isKnown)).filter((age) => age >= 0);
+    if (app.shown === null || app.state.range !== null || ages.length === 0) return "no data";
+    return `no data since ${clock(app.timeOf(app.shown - Math.min(...ages)))}`;
+  }
+
   private showText(): void {
-    const states = this.ports.map((port) => stateOf(this.use(port)));
+    const states = this.ports.map((port) => {
+      const code = this.use(port);
+      return hasValue(code) ? "" : stateOf(code);
+    });
     const of = (state: string) => states.filter((each) => each === state).length;
+    const without = of("no data");
     const parts = [
       count(this.ports.length, "port"),
+      ...(without < this.ports.length ? [] : [this.silence()]),
       ...[
         ["link down", of("link down")],
         ["no answer", of("no answer")],
+        ["without data", without < this.ports.length ? without : 0],
       ].flatMap(([name, number]) => (number === 0 ? [] : [`${number} ${name}`])),
     ];
     const faulty = this.ports.filter((port) => this.faults(port) !== "").length;
     if (this.polls.errors.answer !== null)
       parts.push(faulty === 0 ? "no faults" : `${count(faulty, "port")} with faults or errors`);
+    const watched = this.ports.filter((port) => this.isWatched(port)).length;
+    if (watched > 0) parts.push(`${watched} to watch`);
     const silent = this.ports.every((port) => this.code(UTILIZATION, port) === NO_ANSWER);
     setText(this.text, silent ? "The switch does not answer." : `${parts.join(", ")}.`);
     this.text.classList.toggle("alert-text", silent);

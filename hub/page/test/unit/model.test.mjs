@@ -28,16 +28,17 @@ const { combineCodes, hottestOf, largestCell, largestFirst, ranksOf } = await lo
 const { answersText, rootTexts, totalsOf } = await load("src/model/totals.ts");
 const { hasAlert, isCurrent, newestSlot, samplerState, samplersText, stateText } =
   await load("src/model/samplers.ts");
-const { jobRates, largestSender } = await load("src/model/job.ts");
+const { isPartial, jobRates, largestSender, ownCause } = await load("src/model/job.ts");
 const { jobsText, regionText, waitText } = await load("src/model/regions.ts");
 const { squareOf } = await load("src/model/matrix.ts");
 const { sceneOf } = await load("src/views/map/units.ts");
+const { isDown } = await load("src/views/map/paint.ts");
 const { layoutOf } = await load("src/views/map/layout.ts");
 const { cellText, valueCells, valueHeads } = await load("src/model/metric.ts");
 const { folded, kindsOf, samplerText } = await load("src/model/events.ts");
 const { rangeOf, usualRange } = await load("src/views/heatmap/range.ts");
 const { courseRows, csv, fileName, timeCells } = await load("src/model/csv.ts");
-const { binEnds, largest, partialSpans } = await load("src/model/group.ts");
+const { aligned, binEnds, largest, partialSpans } = await load("src/model/group.ts");
 
 const topologyOf = (options) => new Topology({ generation: 1, ...new Fabric(options) });
 
@@ -234,11 +235,14 @@ test("a_matrix_of_one_block_fills_its_frame", () => {
 });
 
 test("hottest_rows_get_their_labels_before_the_groups", () => {
-  const at = (middle) => ({ from: middle, to: middle, distance: 14 });
-  const group = { from: 0, to: 100, distance: 14 };
+  const at = (middle) => ({ from: middle, to: middle });
+  const group = { from: 0, to: 100 };
   // The second row is too near to the first one. The group moves beside it.
   assert.deepEqual(placed([at(50), at(60), at(90), group]), [50, null, 90, 36]);
   assert.deepEqual(placed([at(50), { ...group, from: 45, to: 55 }]), [50, null]);
+  // Low groups beside it keep their names as far as there is space.
+  const low = [0, 1, 2, 3].map((place) => ({ from: 55 + 12 * place, to: 67 + 12 * place }));
+  assert.deepEqual(placed([at(50), ...low]), [50, 64, 78, null, 97]);
 });
 
 test("heat_map_waits_while_most_of_its_columns_are_missing", async () => {
@@ -681,4 +685,56 @@ test("hosts_behind_a_dead_switch_are_in_its_row", () => {
     ],
   );
   assert.equal(folded(rows).length, 5);
+});
+
+test("sums_of_a_job_are_lower_bounds_unless_records_cover_its_time", () => {
+  const job = { start_ns: 0, end_ns: 100e9, traffic_to_ns: 100e9, covered_seconds: 100 };
+  assert.equal(isPartial(job), false);
+  assert.equal(isPartial({ ...job, covered_seconds: 40 }), true);
+  assert.equal(isPartial({ ...job, traffic_to_ns: 60e9, covered_seconds: 60 }), true);
+  // One that runs has sums up to its last record.
+  assert.equal(
+    isPartial({ ...job, end_ns: null, traffic_to_ns: 60e9, covered_seconds: 60 }),
+    false,
+  );
+});
+
+test("job_that_fills_the_link_waits_for_its_own_traffic", () => {
+  const root = { guid: "0x1", port: 7 };
+  const rows = (...jobs) => [{ root, regions: [{ jobs }] }];
+  const of = (job, causes) => ({ job, causes });
+  const cause = (why, rows) => ownCause({ root, why }, "41", rows);
+  assert.equal(
+    cause("full", rows(of("41", true), of("42", false))),
+    "its own traffic fills the link",
+  );
+  assert.match(cause("full", rows(of("41", true), of("42", true))), /and that of 42 fill/);
+  assert.equal(cause("full", rows(of("41", false), of("42", true))), "");
+  assert.equal(cause("slow_host", rows(of("41", true))), "");
+  assert.equal(cause("full", []), "");
+});
+
+test("port_of_a_group_has_one_place_into_and_out_of_it", () => {
+  const rate = (port, ...gbps) => ({ port, gbps, covered: [1, 1] });
+  const [into, out] = aligned(
+    [rate("a", 5, 5), rate("b", 1, null)],
+    [rate("a", 0, 0), rate("b", 20, 1)],
+  );
+  const of = (rates) => rates.map(({ port, gbps }) => [port, gbps]);
+  assert.deepEqual(of(into), [
+    ["b", [1, null]],
+    ["a", [5, 5]],
+  ]);
+  assert.deepEqual(of(out), [
+    ["b", [20, 1]],
+    ["a", [0, 0]],
+  ]);
+});
+
+test("link_is_down_on_the_map_if_one_of_its_ends_reports_it", () => {
+  const states = Uint16Array.of(LINK_DOWN, 640, 0);
+  assert.deepEqual(
+    [isDown(states, 0, 1), isDown(states, 1, 0), isDown(states, 1, 2), isDown(states, 1, null)],
+    [true, true, false, false],
+  );
 });

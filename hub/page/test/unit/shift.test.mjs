@@ -74,7 +74,12 @@ test("what_the_hub_does_not_keep_is_named", () => {
   const text = (hours) => lackText(kept(hours), span, 24 * HOUR, latest);
   assert.equal(text(25), "");
   assert.equal(text(2), "before: the hub holds only 120 minutes");
-  assert.match(text(24 + 0.5 / 60), /^before: the hub has values from \d/);
+  assert.match(text(24 + 0.5 / 60), /^no values to compare with before \d/);
+  // The minute of the first slot begins before it.
+  const at = (second) => new Date(2026, 10, 28, 18, 12, second).getTime();
+  const first = { archive_from_ns: null, from_ns: at(26) * 1e6, minutes_from_ns: at(0) * 1e6 };
+  const end = at(600);
+  assert.match(lackText(first, { from: at(60), to: end }, 120_000, end), /18:14:26$/);
   assert.equal(
     lackText({ ...kept(2), archive_from_ns: 1 }, span, 24 * HOUR, latest),
     "",
@@ -127,7 +132,7 @@ test("range_of_differences_has_no_change_in_its_middle", () => {
   assert.deepEqual(shares, [0, 75, 50]);
   assert.deepEqual(
     range.ticks.map(({ text }) => text),
-    ["−20.0\u00a0points", "0", "+20.0\u00a0points"],
+    ["less now, −20.0\u00a0points", "0", "+20.0\u00a0points, more now"],
   );
   assert.equal(Math.round(100 * changeRange(metric, "full", [cells]).share(codeIn(cells[0]))), 40);
 });

@@ -87,3 +87,13 @@ test("time_of_a_picture_has_its_date_apart_unless_it_has_two", () => {
   ];
   for (const [ends, texts] of cases) assert.deepEqual(units.timeTexts(...ends), texts);
 });
+
+const { timeTicks } = await load("src/draw/ticks.ts");
+
+test("time_axis_has_two_labels_also_where_it_is_narrow", () => {
+  const at = (minute, second) => new Date(2026, 10, 28, 18, minute, second).getTime();
+  const labels = (from, to, most) => timeTicks(from, to, most).map(({ label }) => label);
+  // Steps of 5 minutes would leave only 18:15.
+  assert.deepEqual(labels(at(13, 10), at(18, 20), 2), ["18:14", "18:16", "18:18"]);
+  assert.deepEqual(labels(at(14, 0), at(18, 0), 4), ["18:14", "18:15", "18:16", "18:17", "18:18"]);
+});

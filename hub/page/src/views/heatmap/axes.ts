@@ -25,9 +25,8 @@ export interface ShownRows {
 }
 
 const LARGEST_TEXT = 12;
-/** Min distance between two names, and that of a group that is too low for its name, in pixels. */
+/** Min distance between two names in pixels. */
 const NAME_DISTANCE = 14;
-const AXIS_DISTANCE = 40;
 
 function visible(plot: Plot, { rows, top, height }: ShownRows): { first: number; last: number } {
   return {
@@ -70,12 +69,11 @@ export function drawRowNames(
   }
 }
 
-/** A name that can be anywhere in a span of the axis, at this distance from earlier ones. */
+/** A name that can be anywhere in a span of the axis. */
 interface Label {
   text: string;
   from: number;
   to: number;
-  distance: number;
 }
 
 /**
@@ -84,11 +82,11 @@ interface Label {
  */
 export function placed(labels: readonly Label[]): (number | null)[] {
   const taken: number[] = [];
-  return labels.map(({ from, to, distance }) => {
+  return labels.map(({ from, to }) => {
     const middle = (from + to) / 2;
-    const free = [middle, ...taken.flatMap((at) => [at - distance, at + distance])]
+    const free = [middle, ...taken.flatMap((at) => [at - NAME_DISTANCE, at + NAME_DISTANCE])]
       .filter((at) => at >= from && at <= to)
-      .filter((at) => taken.every((other) => Math.abs(other - at) >= distance - 0.01))
+      .filter((at) => taken.every((other) => Math.abs(other - at) >= NAME_DISTANCE - 0.01))
       .sort((x, y) => Math.abs(x - middle) - Math.abs(y - middle));
     taken.push(...free.slice(0, 1));
     return free[0] ?? null;
@@ -111,21 +109,19 @@ export function drawDense(
   const top = (row: number) => y + (row - shown.top) * shown.height;
   const [least, most] = [y + LARGEST_TEXT / 2, y + plot.height - LARGEST_TEXT / 2];
   const labels: Label[] = [];
-  const add = (text: string, isHot: boolean, ...ends: number[]) => {
+  const add = (text: string, ...ends: number[]) => {
     const [from, to] = ends.map((at) => Math.max(least, Math.min(at, most)));
-    // Of groups that are lower than their names, some have one, like an axis.
-    const distance = ends[1] - ends[0] < NAME_DISTANCE && !isHot ? AXIS_DISTANCE : NAME_DISTANCE;
-    labels.push({ text, from, to, distance });
+    labels.push({ text, from, to });
   };
   const hot = hottest.filter((row) => row >= first && row < last);
-  for (const row of hot) add(shown.rows[row].label, true, top(row + 0.5), top(row + 0.5));
+  for (const row of hot) add(shown.rows[row].label, top(row + 0.5), top(row + 0.5));
   context.fillStyle = line;
   for (let start = first, row = first + 1; row <= last; row++) {
     const { group } = shown.rows[start];
     if (row < last && shown.rows[row].group === group) continue;
     const [from, to] = [Math.max(y, top(start)), Math.min(y + plot.height, top(row))];
     context.fillRect(x - 4, from, 2, to - from - Math.min(1, shown.height / 2));
-    add(group, false, from, to);
+    add(group, from, to);
     start = row;
   }
   context.font = font(LARGEST_TEXT);

@@ -106,6 +106,8 @@ class Heatmap implements View {
   private legendKey = "";
   /** Whether the picture is still that of the last setting, because no new column has arrived. */
   private isOld = false;
+  /** Whether the difference is chosen, and the values of before have not come yet. */
+  private isAlone = false;
   /** Whether there is a picture of which most columns are known. */
   private isPicture = false;
   private window: Window | null = null;
@@ -166,7 +168,7 @@ class Heatmap implements View {
     const times = choice(
       "Time",
       TIMES,
-      () => this.time,
+      () => this.chosen,
       (value) => this.set("time", value, "change"),
     );
     if (app.shift > 0) this.controls.push(times);
@@ -192,7 +194,7 @@ class Heatmap implements View {
     });
     this.element = h(
       "div",
-      { class: "fill" },
+      { class: "fill heatmap" },
       h(
         "div",
         { class: "toolbar" },
@@ -249,6 +251,10 @@ class Heatmap implements View {
 
   /** Returns what the picture shows: one of two times, or their difference. */
   private get time(): (typeof TIMES)[number][0] {
+    return this.isAlone ? "now" : this.chosen;
+  }
+
+  private get chosen(): (typeof TIMES)[number][0] {
     if (this.app.shift === 0) return "now";
     return TIMES.find(([name]) => name === this.app.option("time"))?.[0] ?? "change";
   }
@@ -305,6 +311,10 @@ class Heatmap implements View {
     for (const column of this.changes.keys())
       if (column < window.first) this.changes.delete(column);
     this.shift.update(lackOf(this.app, { from, to }));
+    // The first picture does not wait for the other time.
+    const isFirst = this.isAlone || !this.isPicture;
+    const isLate = this.chosen === "change" && this.before.source.isWaiting(window);
+    this.isAlone = isFirst && isLate && !this.now.source.isWaiting(window);
     // A picture stays until the hub has answered.
     const isWaiting = this.sides.some(({ source }) => source.isWaiting(window));
     this.isOld = this.isPicture && isWaiting;
@@ -358,7 +368,7 @@ class Heatmap implements View {
       legend(
         [
           [
-            `${isChange ? "Change: " : ""}${metricName(name)}`,
+            `${metricName(name)}${isChange ? `, compared with ${shiftText(this.app.shift)}` : ""}`,
             this.range.scale ?? scaleOf(name),
             this.range.ticks,
           ],
@@ -599,7 +609,8 @@ class Heatmap implements View {
     const merged = perLine === 1 ? "" : `, largest of ${perLine} to a line`;
     const isScrolled = this.row * this.rows.length > this.height + 1;
     const length = window.step < 60_000 ? `${window.step / 1000} s` : duration(window.step / 1000);
-    const shown = `${rows}${merged}, ${length} a column`;
+    const alone = `. Loading the values of ${shiftText(this.app.shift)}: the picture has those of now`;
+    const shown = `${rows}${merged}, ${length} a column${this.isAlone ? alone : ""}`;
     const hasMetric = this.app.metrics.some(({ name }) => name === window.metric);
     const error = hasMetric ? failed : `The hub has no metric ${window.metric}`;
     const hint = `${isScrolled ? "Dragging scrolls, " : ""}${zoomText()}.`;

@@ -95,14 +95,15 @@ export function changeRange(
     return own === 0 ? most : Math.max(most, own - EQUAL, EQUAL - least);
   }, 0);
   const { scale } = metric;
-  const end = kind === "full" ? scale : Math.min(scale, roundUp((most * scale) / EQUAL));
+  const isFull = kind === "full" || most === 0;
+  const end = isFull ? scale : Math.min(scale, roundUp((most * scale) / EQUAL));
   const text = (value: number) => differenceText(metric, value);
   return {
     share: (code) => 0.5 + (((code - EQUAL) / EQUAL) * scale) / end / 2,
     ticks: [
-      { share: 0, text: signed(-end, text) },
+      { share: 0, text: `less now, ${signed(-end, text)}` },
       { share: 0.5, text: "0" },
-      { share: 1, text: signed(end, text) },
+      { share: 1, text: `${signed(end, text)}, more now` },
     ],
     scale: changeScale,
     pick: farthestCell,

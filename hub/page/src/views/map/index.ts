@@ -12,7 +12,13 @@ import { hostName, type Topology } from "../../model/topology";
 import { count, grouped } from "../../model/units";
 import { choice } from "../../parts/choice";
 import { h, setText } from "../../parts/dom";
-import { BLOCKED_LEGEND, legend, UTILIZATION_LEGEND } from "../../parts/meter";
+import {
+  BLOCKED_LEGEND,
+  type LegendMark,
+  legend,
+  STATES,
+  UTILIZATION_LEGEND,
+} from "../../parts/meter";
 import { saveButtons } from "../../parts/save";
 import type { View } from "../../parts/view";
 import { CablingNote } from "../cabling";
@@ -43,6 +49,15 @@ function recent(app: App): { from?: string; to?: string } {
   const from = app.state.range === null ? span.to - 1000 * TREE_SECONDS : span.from;
   return { from: nanoseconds(from), to: nanoseconds(span.to) };
 }
+
+/** The marks of congestion trees: a matrix frames the roots. */
+const TREE_MARKS: Record<"rows" | "matrix", LegendMark[]> = {
+  rows: [
+    ["root", "root of a congestion tree"],
+    ["waits", "waits for it"],
+  ],
+  matrix: [["root frame", "root of a congestion tree"]],
+};
 
 class MapView implements View {
   readonly element: HTMLElement;
@@ -164,10 +179,12 @@ class MapView implements View {
     const rows = this.picture === "rows";
     this.rowmap.show(rows ? data : null);
     this.matrix.show(rows ? null : data);
-    if (this.legend.dataset.metric !== metric) {
-      this.legend.dataset.metric = metric;
+    const marks = [...STATES, ...(app.option("trees") === "off" ? [] : TREE_MARKS[this.picture])];
+    const key = `${metric} ${marks.length} ${rows}`;
+    if (this.legend.dataset.key !== key) {
+      this.legend.dataset.key = key;
       this.legend.replaceChildren(
-        legend([metric === BLOCKED ? BLOCKED_LEGEND : UTILIZATION_LEGEND]),
+        legend([metric === BLOCKED ? BLOCKED_LEGEND : UTILIZATION_LEGEND], marks),
       );
     }
     this.showCrumbs(rows);

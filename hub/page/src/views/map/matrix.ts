@@ -144,8 +144,7 @@ export class Matrix {
       for (const side of [0, 1]) {
         const code = this.looks.codes[2 * index + side];
         const whole = Math.round((100 * code) / FULL);
-        // The colour of 0 shows the others.
-        if (whole < 1) continue;
+        if (code < 0) continue;
         context.textAlign = side === 0 ? "left" : "right";
         context.fillStyle = scale.ink(code / FULL);
         const [at, middle] = side === 0 ? [x + 4, y + 8] : [x + width - 5, y + height - 8];

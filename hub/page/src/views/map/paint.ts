@@ -279,6 +279,26 @@ function paintRoot({ context, layout }: Painting, pin: Pin): void {
   context.fillText("root", x + side * 12, y);
 }
 
+/** Returns whether the link of a port is down, as one of its ends reports. */
+export function isDown(states: Uint16Array, port: number, peer: number | null): boolean {
+  return states[port] === LINK_DOWN || (peer !== null && states[peer] === LINK_DOWN);
+}
+
+/** Fills a cell as the legend shows a link that is down. */
+function paintDown(
+  context: CanvasRenderingContext2D,
+  { x, y, width, height }: { x: number; y: number; width: number; height: number },
+): void {
+  context.fillStyle = "#0c0e12";
+  context.fillRect(x, y, width, height);
+  context.strokeStyle = theme().alert;
+  context.lineWidth = Math.min(2, width / 4);
+  context.beginPath();
+  context.moveTo(x, y);
+  context.lineTo(x + width, y + height);
+  context.stroke();
+}
+
 /** Draws two triangles for each host: data to the host above, data from the host below. */
 function paintCells(painting: Painting): void {
   const { context, layout, values, states, scale, marks, topology } = painting;
@@ -290,6 +310,10 @@ function paintCells(painting: Painting): void {
     if (states[port] === NO_ANSWER) {
       context.fillStyle = noAnswer(context);
       context.fillRect(x, y, width, height);
+      continue;
+    }
+    if (isDown(states, port, row.peer)) {
+      paintDown(context, { x, y, width, height });
       continue;
     }
     if (!hasValue(values[port]) && !hasValue(into)) {
