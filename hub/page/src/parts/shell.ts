@@ -13,7 +13,7 @@ import type { Column } from "../model/history";
 import { PACES } from "../model/pace";
 import { UTILIZATION, unknownView, VIEWS, type ViewName } from "../model/state";
 import { answersText, totalsOf } from "../model/totals";
-import { count, dateTime, duration, timeTexts, zone } from "../model/units";
+import { dateTime, duration, grouped, timeTexts, zone } from "../model/units";
 import { ArchiveDialog } from "./archive";
 import { Bell } from "./bell";
 import { choice } from "./choice";
@@ -387,7 +387,7 @@ export class Shell {
     if (column !== undefined && app.topology !== null && column !== this.counted.column) {
       const totals = totalsOf(app.topology, column.values, null);
       const [all, ...more] = answersText(totals, column.partial);
-      const text = [`${count(totals.answered, "port")} ${all} answer`, ...more].join(", ");
+      const text = [`${grouped(totals.answered)} ${all} ports answer`, ...more].join(", ");
       this.counted = { column, text };
     }
     const isFirst = app.connection === "connecting";

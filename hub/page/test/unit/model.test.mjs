@@ -281,9 +281,9 @@ test("totals_are_lower_bounds_without_the_values_of_all_host_ports", () => {
   assert.deepEqual([part.answered, part.without, part.down], [codes.length - 2, 1, 1]);
   assert.deepEqual(answersText(part, false), [
     "of 1\u202f024",
-    "1 of them with the link down",
-    "1 without answer",
+    "1 silent",
     "1 without data",
+    "1 down",
   ]);
   assert.deepEqual(answersText(whole, true), ["of 1\u202f024", "sweep not complete"]);
   assert.equal(part.knownHosts, (hosts.length - 2) / hosts.length);
