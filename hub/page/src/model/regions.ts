@@ -32,6 +32,37 @@ export function regionText(row: RegionRow): string {
   );
 }
 
+const CAUSES: Record<TreeRow["why"], readonly [now: string, before: string]> = {
+  full: ["the link is full", "the link was full"],
+  slow_host: ["the host receives too slowly", "the host received too slowly"],
+  unreachable: ["a device does not answer", "a device did not answer"],
+  unclear: ["no clear cause", "no clear cause"],
+};
+
+/** Returns why ports wait for a root, or waited. */
+export function causeText(why: TreeRow["why"], isOver = false): string {
+  return CAUSES[why]?.[Number(isOver)] ?? why;
+}
+
+/** Returns whether the last region of a root ended before a time in milliseconds. */
+export function isOver(row: TreeRow, end: number): boolean {
+  return (row.regions[0] ?? row).until_ns / 1e6 < end;
+}
+
+/** Returns why and since when ports wait for a root, or until when they did. */
+export function rootText(row: TreeRow, end: number): string {
+  const region = row.regions[0] ?? row;
+  const over = isOver(row, end);
+  const [since, until] = [region.since_ns / 1e6, region.until_ns / 1e6];
+  const length = duration((until - since) / 1e3);
+  const when = over
+    ? `for ${length} until ${clock(until)}`
+    : `since ${clock(since)}, for ${length}`;
+  const doubt = row.confidence === "low" ? " (low confidence)" : "";
+  const lost = duration(region.held_up_seconds);
+  return `${causeText(row.why, over)}${doubt} ${when}; ${waitText(row, over)}; ${lost} lost`;
+}
+
 /** Returns which ports wait for a root. A root for which none waits is one that waits itself. */
 export function waitText(
   { host_ports, switch_ports }: Pick<TreeRow, "host_ports" | "switch_ports">,

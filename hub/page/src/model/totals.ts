@@ -119,11 +119,7 @@ export function answersText(totals: Totals, isPartial: boolean): string[] {
     `of ${grouped(ports)}`,
     ...(silent > 0 ? [`${grouped(silent)} silent`] : []),
     // Ports of samplers that have not ended the slot have no data yet.
-    ...(isPartial
-      ? ["sweep not complete"]
-      : without > 0
-        ? [`${grouped(without)} without data`]
-        : []),
+    ...(isPartial ? ["sweep not complete"] : without > 0 ? [`${grouped(without)} no data`] : []),
     ...(down > 0 ? [`${grouped(down)} down`] : []),
   ];
 }

@@ -1,10 +1,10 @@
 //! Describes faults in words.
 
 import { hasValue, LINK_DOWN } from "../contract/frame";
-import type { ErrorRow } from "../contract/types";
+import type { AlertRow, ErrorRow } from "../contract/types";
 import type { App } from "../model/app";
 import { portKey } from "../model/topology";
-import { clock, count, grouped, significant } from "../model/units";
+import { count, dayTime, grouped, significant } from "../model/units";
 
 const NAMES: Record<string, string> = {
   unreachable: "no answer",
@@ -49,16 +49,32 @@ export function rateText(row: ErrorRow): string {
   return row.rate === null || row.rate === 0 ? "" : `${significant(row.rate * 60)} / min`;
 }
 
-/** Returns when a fault began, or before which time if it is older than the time range. */
-export function sinceText(row: ErrorRow): string {
-  return `${row.began_in_range === true ? "since" : "before"} ${clock(row.since_ns / 1e6)}`;
+/** Names of the alerts of faults that last. */
+const ALERTS: Record<string, RegExp> = {
+  unreachable: /Dead$/,
+  link_down: /Down$/,
+  degraded: /Degraded$/,
+};
+
+/** Returns since when a fault lasts. One that is older than the time range can have an alert that knows it. */
+export function sinceText(row: ErrorRow, alerts: readonly AlertRow[] = []): string {
+  if (row.began_in_range === true) return `since ${dayTime(row.since_ns / 1e6)}`;
+  const ends = [row, ...(row.peer === null ? [] : [row.peer])];
+  const alert = alerts.find(
+    ({ alert, state, guid, port, since_ns }) =>
+      state !== "resolved" &&
+      since_ns < row.since_ns &&
+      ALERTS[row.what]?.test(alert) &&
+      ends.some((end) => guid === end.guid && (port ?? end.port) === end.port),
+  );
+  return alert === undefined ? "began earlier" : `since ${dayTime(alert.since_ns / 1e6)}`;
 }
 
 /** Orders faults: devices that do not answer first, then links, then counters by their rate. */
 export function bySeverity(x: ErrorRow, y: ErrorRow): number {
   const rank = (row: ErrorRow) => {
     const index = SEVERE.indexOf(row.what);
-    return index < 0 ? SEVERE.length + (row.rate === null ? 1 : 0) : index;
+    return index < 0 ? SEVERE.length + (row.increase === null ? 0 : 1) : index;
   };
   return rank(x) - rank(y) || y.devices_behind - x.devices_behind || (y.rate ?? 0) - (x.rate ?? 0);
 }
@@ -76,6 +92,28 @@ export function faultsOf(rows: ErrorRow[]): ErrorRow[] {
     reported.add(portKey(row.guid, row.port));
     return true;
   });
+}
+
+/** Returns how many faults of each kind there are. Their sum is the number of faults. */
+export function faultTexts(faults: readonly ErrorRow[]): string[] {
+  const number = (is: (row: ErrorRow) => boolean) => faults.filter(is).length;
+  const isDevice = ({ what }: ErrorRow) => ["unreachable", "wrong_device"].includes(what);
+  const devices = number(isDevice);
+  const links = number((row) => isSevere(row) && !isDevice(row));
+  const absent = number(({ what }) => what === "was_unreachable");
+  const down = number(({ what }) => what === "was_down");
+  const counters = number(({ increase }) => increase !== null);
+  return [
+    ...(devices > 0
+      ? [`${count(devices, "device")} ${devices === 1 ? "does" : "do"} not answer`]
+      : []),
+    ...(links > 0
+      ? [`${count(links, "link")} ${links === 1 ? "is" : "are"} down, unstable or degraded`]
+      : []),
+    ...(absent > 0 ? [`${count(absent, "device")} did not answer for a time`] : []),
+    ...(down > 0 ? [`${count(down, "link")} ${down === 1 ? "was" : "were"} down`] : []),
+    ...(counters > 0 ? [`${count(counters, "error counter")} grew`] : []),
+  ];
 }
 
 /**

@@ -13,6 +13,7 @@ import type { App } from "../model/app";
 import { partialSpans } from "../model/group";
 import { jobRates, jobSeconds, largestSender } from "../model/job";
 import { Poll } from "../model/poll";
+import { causeText } from "../model/regions";
 import { moved, shiftText } from "../model/shift";
 import { portKey, type Topology } from "../model/topology";
 import { clock, count, dateTime, duration, grouped, percent, scaled } from "../model/units";
@@ -31,7 +32,6 @@ import {
 } from "./columns";
 import { JobGantt } from "./gantt";
 import { MatrixPart } from "./matrix";
-import { CAUSES } from "./overview/congestion";
 import { figure, panel } from "./panel";
 
 export function makeJob(app: App, _topology: Topology): View {
@@ -328,7 +328,7 @@ function verdict(row: JobDetail): string {
   const [tree] = row.trees;
   if (tree === undefined) return `${who}${share}`;
   const root = `${tree.root.node} port ${tree.root.port}`;
-  return `${who}${share} From ${clock(row.links_from_ns / 1e6)} to ${clock(row.links_to_ns / 1e6)}, ${count(tree.job_ports, "node port")} waited for ${root}: ${CAUSES[tree.why]}.`;
+  return `${who}${share} From ${clock(row.links_from_ns / 1e6)} to ${clock(row.links_to_ns / 1e6)}, ${count(tree.job_ports, "node port")} waited for ${root}: ${causeText(tree.why)}.`;
 }
 
 /** Formats a start time: the time of day, or the date if it was another day. */
@@ -352,7 +352,7 @@ function treeColumns(app: App): Column<JobTree>[] {
       },
     },
     portColumn(app, "to", "To", ({ to }) => to),
-    { id: "why", title: "Cause", width: "minmax(110px, 1fr)", value: ({ why }) => CAUSES[why] },
+    { id: "why", title: "Cause", width: "minmax(110px, 1fr)", value: ({ why }) => causeText(why) },
     {
       id: "ports",
       title: "Ports",

@@ -29,7 +29,7 @@ const { answersText, rootTexts, totalsOf } = await load("src/model/totals.ts");
 const { hasAlert, newestSlot, samplerState, samplersText, stateText } =
   await load("src/model/samplers.ts");
 const { jobRates, largestSender } = await load("src/model/job.ts");
-const { jobsText, regionText, waitText } = await load("src/model/regions.ts");
+const { isOver, jobsText, regionText, rootText, waitText } = await load("src/model/regions.ts");
 const { squareOf } = await load("src/model/matrix.ts");
 const { sceneOf } = await load("src/views/map/units.ts");
 const { layoutOf } = await load("src/views/map/layout.ts");
@@ -279,12 +279,7 @@ test("totals_are_lower_bounds_without_the_values_of_all_host_ports", () => {
   codes[hosts[2]] = LINK_DOWN;
   const part = totalsOf(topology, codes, null);
   assert.deepEqual([part.answered, part.without, part.down], [codes.length - 2, 1, 1]);
-  assert.deepEqual(answersText(part, false), [
-    "of 1\u202f024",
-    "1 silent",
-    "1 without data",
-    "1 down",
-  ]);
+  assert.deepEqual(answersText(part, false), ["of 1\u202f024", "1 silent", "1 no data", "1 down"]);
   assert.deepEqual(answersText(whole, true), ["of 1\u202f024", "sweep not complete"]);
   assert.equal(part.knownHosts, (hosts.length - 2) / hosts.length);
 });
@@ -323,6 +318,34 @@ test("root_for_which_none_waits_is_the_port_that_waits", () => {
   assert.deepEqual(texts(0, 0), ["only this port waits", "only this port waited"]);
   assert.deepEqual(texts(0, 1), ["1 port waits", "1 port waited"]);
   assert.deepEqual(texts(32, 8), ["40 ports wait (32 of hosts)", "40 ports waited (32 of hosts)"]);
+});
+
+test("congestion_that_is_over_is_told_in_the_past", () => {
+  const at = (seconds) => new Date(2026, 0, 1, 0, 0, seconds).getTime();
+  const region = { since_ns: at(10) * 1e6, until_ns: at(31) * 1e6, held_up_seconds: 700 };
+  const ports = { host_ports: 2, switch_ports: 0, confidence: "high" };
+  const row = { ...ports, why: "full", regions: [region] };
+  const texts = (why) => [at(31), at(32)].map((end) => rootText({ ...row, why }, end));
+  const [now, before] = texts("full").map((text) => text.replaceAll("\u00a0", " "));
+  assert.equal(
+    now,
+    "the link is full since 00:00:10, for 21.0 s; 2 ports wait (2 of hosts); 11 min 40 s lost",
+  );
+  assert.equal(
+    before,
+    "the link was full for 21.0 s until 00:00:31; 2 ports waited (2 of hosts); 11 min 40 s lost",
+  );
+  for (const [why, first, second] of [
+    ["slow_host", /^the host receives /, /^the host received /],
+    ["unreachable", /^a device does not answer since/, /^a device did not answer for/],
+    ["unclear", /^no clear cause since/, /^no clear cause for/],
+  ]) {
+    const [present, past] = texts(why);
+    assert.match(present, first);
+    assert.match(past, second);
+  }
+  assert.deepEqual([isOver(row, at(31)), isOver(row, at(32))], [false, true]);
+  assert.match(rootText({ ...row, confidence: "low" }, at(31)), /full \(low confidence\) since/);
 });
 
 test("region_names_the_jobs_that_cause_and_suffer_it", () => {
