@@ -34,7 +34,9 @@ const { squareOf } = await load("src/model/matrix.ts");
 const { sceneOf } = await load("src/views/map/units.ts");
 const { layoutOf } = await load("src/views/map/layout.ts");
 const { cellText, valueCells, valueHeads } = await load("src/model/metric.ts");
-const { folded, kindsOf, samplerText } = await load("src/model/events.ts");
+const { countsText } = await load("src/model/alerts.ts");
+const { managersText } = await load("src/model/managers.ts");
+const { eventText, folded, kindsOf, readable, samplerText } = await load("src/model/events.ts");
 const { rangeOf, usualRange } = await load("src/views/heatmap/range.ts");
 const { courseRows, csv, fileName, timeCells } = await load("src/model/csv.ts");
 const { binEnds, largest, partialSpans } = await load("src/model/group.ts");
@@ -596,6 +598,41 @@ test("largest_sender_of_a_job_has_its_share_and_a_job_without_data_has_none", ()
   assert.equal(largestSender({ hosts: [], injected_bytes: 1 }), null);
 });
 
+test("details_of_an_event_have_names_times_and_jobs", () => {
+  const topology = { devices: [{ node: "n8" }], deviceOf: (guid) => (guid === "0x8" ? 0 : -1) };
+  const text = "the master was 0x7 at LID 1, and is 0x8 at LID 2";
+  const after = "the master is n8 at LID 2, and was 0x7 at LID 1";
+  assert.equal(readable(text, topology), after);
+  assert.equal(
+    readable(`Another subnet manager is the master: ${text}`, topology),
+    after.replace("the", "The"),
+  );
+  const region = readable(
+    "region n1 mlx5_0/1@17: 3.0 s, in which 2 ports waited; caused by 8, 7; suffered by 6",
+    null,
+  );
+  assert.match(
+    region,
+    /^region of n1 mlx5_0 \/ 1 from 19.*: 3\.0 s, .*; caused by jobs 8, 7; suffered by job 6$/,
+  );
+  assert.equal(readable("active", null), "active");
+});
+
+test("alerts_are_counted_by_their_state", () => {
+  const row = (state, silent = false) => ({ state, mark: silent ? { silent } : null });
+  const rows = [row("firing"), row("firing", true), row("pending"), row("pending")];
+  assert.equal(countsText({ rows, firing: 1 }), "1 firing, 1 silenced, 2 pending");
+  assert.equal(countsText({ rows: [], firing: 0 }), "0 firing");
+});
+
+test("last_master_is_not_the_standby_that_answers", () => {
+  const row = (node, state, since_ns) => ({ node, state, since_ns, is_master: false });
+  const rows = [row("standby", "standby", 9), row("old", "master", 1), row("last", "master", 5)];
+  const text = (rows) => managersText({ rows, master_changes: 1 });
+  assert.equal(text(rows), "Subnet manager: no master is known; last was the last one.");
+  assert.equal(text(rows.slice(0, 1)), "Subnet manager: no master is known.");
+});
+
 test("equal_events_are_folded_and_keep_the_newest_time", () => {
   const event = (seconds, name, sampler, port = null, detail = "") => ({
     ts: seconds * 1e9,
@@ -614,18 +651,25 @@ test("equal_events_are_folded_and_keep_the_newest_time", () => {
     event(260, "link_down", "a", 1),
     event(190, "link_down", "a", 1),
     event(250, "link_down", "a", 2),
+    event(140, "link_down", "a", 1),
+    event(100, "link_down", "a", 1),
   ]);
   assert.deepEqual(
     rows.map(({ ts, event, count, samplers }) => [ts / 1e9, event, count, samplers]),
     [
       [300, "window_changed", 2, 1],
       [288, "window_halved", 1, 1],
-      [280, "sm_change", 2, 2],
+      // Two samplers report one change.
+      [280, "sm_change", 1, 2],
       [260, "link_down", 1, 1],
-      [190, "link_down", 1, 1],
+      [190, "link_down", 2, 1],
       [250, "link_down", 1, 1],
+      // Less than a minute after the one before, but more before the row.
+      [100, "link_down", 1, 1],
     ],
   );
+  assert.equal(eventText(rows[4]).replace("\u00a0", " "), "link down × 2 in 50 s");
+  assert.equal(eventText(rows[3]), "link down");
   const kinds = { samplers: ["window_halved"], routine: ["window_halved"], links: ["link_down"] };
   assert.deepEqual(kindsOf(kinds, "window_changed"), ["samplers", "routine"]);
   // An event of a newer sampler has no kind, so it is among all events.
