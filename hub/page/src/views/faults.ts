@@ -4,7 +4,7 @@ import { hasValue, LINK_DOWN } from "../contract/frame";
 import type { AlertRow, ErrorRow } from "../contract/types";
 import type { App } from "../model/app";
 import { portKey } from "../model/topology";
-import { count, dayTime, grouped, significant } from "../model/units";
+import { compareNames, count, dayTime, grouped, significant } from "../model/units";
 
 const NAMES: Record<string, string> = {
   unreachable: "no answer",
@@ -76,7 +76,12 @@ export function bySeverity(x: ErrorRow, y: ErrorRow): number {
     const index = SEVERE.indexOf(row.what);
     return index < 0 ? SEVERE.length + (row.increase === null ? 0 : 1) : index;
   };
-  return rank(x) - rank(y) || y.devices_behind - x.devices_behind || (y.rate ?? 0) - (x.rate ?? 0);
+  return (
+    rank(x) - rank(y) ||
+    y.devices_behind - x.devices_behind ||
+    (y.rate ?? 0) - (x.rate ?? 0) ||
+    compareNames(x.node, y.node)
+  );
 }
 
 /**

@@ -19,12 +19,14 @@ test("both_ends_of_a_cable_are_one_fault_and_counters_are_not", () => {
     fault("link_down", "0x2", 7, ["0x1", 1]),
     fault("link_down", "0x2", 8, null),
     fault("was_down", "0x4", 1, null),
-    fault("unreachable", "0x3", 0, null, { link: null }),
+    fault("unreachable", "0x6", 0, null, { link: null, node: "n10" }),
+    fault("unreachable", "0x3", 0, null, { link: null, node: "n9" }),
   ];
   assert.deepEqual(
     faultsOf(rows).map(({ what, guid, port }) => [what, guid, port]),
     [
       ["unreachable", "0x3", 0],
+      ["unreachable", "0x6", 0],
       ["link_down", "0x2", 7],
       ["link_down", "0x2", 8],
       ["was_down", "0x4", 1],
@@ -34,7 +36,7 @@ test("both_ends_of_a_cable_are_one_fault_and_counters_are_not", () => {
   );
   // Their sum is the number of faults.
   assert.deepEqual(faultTexts(faultsOf(rows)), [
-    "1 device does not answer",
+    "2 devices do not answer",
     "2 links are down, unstable or degraded",
     "1 link was down",
     "2 error counters grew",

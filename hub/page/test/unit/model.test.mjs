@@ -49,6 +49,20 @@ test("each_link_is_counted_once_with_its_upper_end_first", () => {
   for (const { a, b } of topology.links) assert.ok(topology.tierOf(a) >= topology.tierOf(b));
 });
 
+test("short_name_is_that_of_one_port", () => {
+  const names = ["n1 hca0", "n2 hca0", "n2 hca1", "n3 hca0", "n3 hca0", "leaf"];
+  const ports = names.map((node, device) => ({
+    ...{ guid: `0x${device}`, port: device + 1, node, device, peer: null },
+    kind: node === "leaf" ? "switch" : "hca",
+  }));
+  const devices = ports.map(({ guid, node, kind }) => ({ guid, node, kind, tier: 0 }));
+  const topology = new Topology({ generation: 1, devices, ports });
+  assert.deepEqual(
+    ports.map((_, port) => topology.shortName(port)),
+    ["n1", "n2 hca0", "n2 hca1", "n3 hca0 / 4", "n3 hca0 / 5", "leaf / 6"],
+  );
+});
+
 test("large_fabric_is_drawn_as_groups_that_hold_every_switch_once", () => {
   const topology = topologyOf({ leaves: 420, hosts: 2, spines: 24, cables: 1 });
   const scene = sceneOf(topology, "");

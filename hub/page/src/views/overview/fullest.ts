@@ -7,6 +7,7 @@ import { BLOCKED, UTILIZATION } from "../../model/state";
 import type { Link, Topology } from "../../model/topology";
 import { percent } from "../../model/units";
 import { fillTo, h, patch, setText } from "../../parts/dom";
+import { BLOCKED_LEGEND, legend, UTILIZATION_LEGEND } from "../../parts/meter";
 import { panel } from "../panel";
 import { rowsThatFit } from "./room";
 
@@ -37,7 +38,8 @@ export class Fullest {
   ) {
     const frame = panel("Fullest links", "fullest");
     setText(frame.note, "utilization in each direction; below it the blocked share");
-    frame.body.append(this.list, this.empty);
+    const scales = legend([UTILIZATION_LEGEND, BLOCKED_LEGEND], []);
+    frame.body.append(this.list, this.empty, scales);
     this.element = frame.element;
   }
 
