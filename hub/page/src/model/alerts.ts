@@ -2,7 +2,6 @@
 
 import { ApiError, getJson, postJson } from "../contract/api";
 import type { AlertRow, Alerts } from "../contract/types";
-import { grouped } from "./units";
 
 /** Time between two requests, in milliseconds: the hub looks for conditions as often. */
 const PERIOD = 10_000;
@@ -47,13 +46,11 @@ export class AlertWatch {
 
 /** Returns the number of alerts in each state. */
 export function countsText({ rows, firing }: Pick<Alerts, "rows" | "firing">): string {
-  const of = (is: (row: AlertRow) => boolean) => rows.filter(is).length;
-  const others = [
-    [of(({ state, mark }) => state === "firing" && mark?.silent === true), "silenced"],
-    [of(({ state }) => state === "pending"), "pending"],
-    [of(({ state }) => state === "resolved"), "resolved"],
-  ] as const;
-  return [[firing, "firing"] as const, ...others.filter(([number]) => number > 0)]
-    .map(([number, state]) => `${grouped(number)} ${state}`)
-    .join(", ");
+  const states = rows.map(({ state, mark }) =>
+    state === "firing" && mark?.silent ? "silenced" : state,
+  );
+  return ["silenced", "pending", "resolved"].reduce((text, state) => {
+    const { length } = states.filter((each) => each === state);
+    return length === 0 ? text : `${text}, ${length} ${state}`;
+  }, `${firing} firing`);
 }

@@ -32,16 +32,17 @@ export function regionText(row: RegionRow): string {
   );
 }
 
-const CAUSES: Record<TreeRow["why"], readonly [now: string, before: string]> = {
-  full: ["the link is full", "the link was full"],
-  slow_host: ["the host receives too slowly", "the host received too slowly"],
-  unreachable: ["a device does not answer", "a device did not answer"],
-  unclear: ["no clear cause", "no clear cause"],
+/** Why ports wait for a root, with a verb for now and for a time before. */
+const CAUSES: Record<TreeRow["why"], string> = {
+  full: "the link is|was full",
+  slow_host: "the host receives|received too slowly",
+  unreachable: "a device does|did not answer",
+  unclear: "no clear cause",
 };
 
 /** Returns why ports wait for a root, or waited. */
 export function causeText(why: TreeRow["why"], isOver = false): string {
-  return CAUSES[why]?.[Number(isOver)] ?? why;
+  return (CAUSES[why] ?? why).replace(/(\w+)\|(\w+)/, isOver ? "$2" : "$1");
 }
 
 /** Returns whether the last region of a root ended before a time in milliseconds. */
@@ -59,8 +60,8 @@ export function rootText(row: TreeRow, end: number): string {
     ? `for ${length} until ${clock(until)}`
     : `since ${clock(since)}, for ${length}`;
   const doubt = row.confidence === "low" ? " (low confidence)" : "";
-  const lost = duration(region.held_up_seconds);
-  return `${causeText(row.why, over)}${doubt} ${when}; ${waitText(row, over)}; ${lost} lost`;
+  const waits = `${waitText(row, over)}; ${duration(region.held_up_seconds)} lost`;
+  return `${causeText(row.why, over)}${doubt} ${when}; ${waits}`;
 }
 
 /** Returns which ports wait for a root. A root for which none waits is one that waits itself. */

@@ -165,7 +165,7 @@ export class Topology {
     return row.peer_port === null ? row.peer_node : `${row.peer_node} / ${row.peer_port}`;
   }
 
-  /** Returns a name for narrow fields: a host with one port has only its host name, and an HCA its own. */
+  /** Returns a name for narrow fields: one for a host or an HCA with one port. */
   shortName(port: number): string {
     const row = this.ports[port];
     if (row.kind === "switch") return `${row.node} / ${row.port}`;

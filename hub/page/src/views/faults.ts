@@ -17,8 +17,22 @@ const NAMES: Record<string, string> = {
   was_down: "link was down once",
 };
 
-/** Faults that need a person, most severe first. Counters come after them. */
-const SEVERE = ["unreachable", "wrong_device", "link_down", "flapping", "degraded", "ends_differ"];
+/** Kinds of faults, most severe first, with their text for one and for several. */
+const KINDS = [
+  ["unreachable wrong_device", "device does not answer", "devices do not answer"],
+  [
+    "link_down flapping degraded ends_differ",
+    "link is down, unstable or degraded",
+    "links are down, unstable or degraded",
+  ],
+  ["was_unreachable", "device did not answer for a time", "devices did not answer for a time"],
+  ["was_down", "link was down", "links were down"],
+  // Counters.
+  ["", "error counter grew", "error counters grew"],
+] as const;
+
+/** Faults that need a person, most severe first. */
+const SEVERE = `${KINDS[0][0]} ${KINDS[1][0]}`.split(" ");
 
 /** Returns whether a fault needs a person now. */
 export function isSevere(row: ErrorRow): boolean {
@@ -56,16 +70,15 @@ const ALERTS: Record<string, RegExp> = {
   degraded: /Degraded$/,
 };
 
-/** Returns since when a fault lasts. One that is older than the time range can have an alert that knows it. */
+/** Returns since when a fault lasts, which its alert knows if it is older than the time range. */
 export function sinceText(row: ErrorRow, alerts: readonly AlertRow[] = []): string {
   if (row.began_in_range === true) return `since ${dayTime(row.since_ns / 1e6)}`;
-  const ends = [row, ...(row.peer === null ? [] : [row.peer])];
   const alert = alerts.find(
     ({ alert, state, guid, port, since_ns }) =>
       state !== "resolved" &&
       since_ns < row.since_ns &&
       ALERTS[row.what]?.test(alert) &&
-      ends.some((end) => guid === end.guid && (port ?? end.port) === end.port),
+      [row, row.peer].some((end) => guid === end?.guid && (port ?? end.port) === end.port),
   );
   return alert === undefined ? "began earlier" : `since ${dayTime(alert.since_ns / 1e6)}`;
 }
@@ -101,24 +114,12 @@ export function faultsOf(rows: ErrorRow[]): ErrorRow[] {
 
 /** Returns how many faults of each kind there are. Their sum is the number of faults. */
 export function faultTexts(faults: readonly ErrorRow[]): string[] {
-  const number = (is: (row: ErrorRow) => boolean) => faults.filter(is).length;
-  const isDevice = ({ what }: ErrorRow) => ["unreachable", "wrong_device"].includes(what);
-  const devices = number(isDevice);
-  const links = number((row) => isSevere(row) && !isDevice(row));
-  const absent = number(({ what }) => what === "was_unreachable");
-  const down = number(({ what }) => what === "was_down");
-  const counters = number(({ increase }) => increase !== null);
-  return [
-    ...(devices > 0
-      ? [`${count(devices, "device")} ${devices === 1 ? "does" : "do"} not answer`]
-      : []),
-    ...(links > 0
-      ? [`${count(links, "link")} ${links === 1 ? "is" : "are"} down, unstable or degraded`]
-      : []),
-    ...(absent > 0 ? [`${count(absent, "device")} did not answer for a time`] : []),
-    ...(down > 0 ? [`${count(down, "link")} ${down === 1 ? "was" : "were"} down`] : []),
-    ...(counters > 0 ? [`${count(counters, "error counter")} grew`] : []),
-  ];
+  return KINDS.flatMap(([names, one, many]) => {
+    const isOf = (row: ErrorRow) =>
+      names.split(" ").includes(row.increase === null ? row.what : "");
+    const { length } = faults.filter(isOf);
+    return length > 0 ? [count(length, one, many)] : [];
+  });
 }
 
 /**

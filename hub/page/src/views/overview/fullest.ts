@@ -98,15 +98,12 @@ export class Fullest {
       const code = row.utilization[side];
       const share = code <= FULL ? code / FULL : null;
       setText(children[side === 0 ? 1 : 4], percent(share));
-      const [use, wait] = (children[side === 0 ? 2 : 3] as HTMLElement).children as unknown as [
-        HTMLElement,
-        HTMLElement,
-      ];
+      const half = children[side === 0 ? 2 : 3] as HTMLElement;
+      const [use, wait] = half.children as unknown as [HTMLElement, HTMLElement];
       fillTo(use, share ?? 0, utilizationScale.color(share ?? 0));
       const waits = row.blocked[side] <= FULL ? row.blocked[side] / FULL : 0;
       fillTo(wait, waits, blockedScale.color(0.35 + 0.5 * waits));
-      (children[side === 0 ? 2 : 3] as HTMLElement).title =
-        `${this.topology.nameOf(ends[side])} sends: utilization ${percent(share)}, blocked ${percent(row.blocked[side] <= FULL ? waits : null)}`;
+      half.title = `${this.topology.nameOf(ends[side])} sends: utilization ${percent(share)}, blocked ${percent(row.blocked[side] <= FULL ? waits : null)}`;
     });
   }
 }

@@ -198,8 +198,7 @@ export class Tiers {
     }
     const text = this.isNarrow ? "" : `mean ${percent(mean)}, max `;
     context.fillText(`${text}${percent(most)}`, right, top + 11);
-    // The end of the scale is pale in the light theme. The strip, which the next slot draws again,
-    // has the whole outline.
+    // The end of the scale can be pale. The outline is in the strip, which a slot draws again.
     const place = Math.floor(most * Math.floor(this.width / TICK)) * TICK - 0.5;
     const at = Math.max(0.5, Math.min(this.width - TICK - 1.5, place));
     context.strokeStyle = colors.ink;

@@ -155,10 +155,9 @@ export class Verdict {
     const parts: string[] = [];
     const clocks = samplers.filter((state) => state === "clock").length;
     const lost = samplers.filter((state) => state === "late" || state === "lost").length;
-    if (lost > 0)
-      parts.push(`${count(lost, "sampler")} ${lost === 1 ? "sends" : "send"} no records`);
+    if (lost > 0) parts.push(count(lost, "sampler sends no records", "samplers send no records"));
     if (clocks > 0)
-      parts.push(`${count(clocks, "sampler")} ${clocks === 1 ? "has" : "have"} a wrong clock`);
+      parts.push(count(clocks, "sampler has a wrong clock", "samplers have a wrong clock"));
     parts.push(...faultTexts(faults), ...rootTexts(trees));
     const when = whenText(this.app, errors.to_ns / 1e6);
     if (parts.length === 0)
