@@ -43,3 +43,14 @@ export class AlertWatch {
     return this.answer?.firing ?? 0;
   }
 }
+
+/** Returns the number of alerts in each state. */
+export function countsText({ rows, firing }: Pick<Alerts, "rows" | "firing">): string {
+  const states = rows.map(({ state, mark }) =>
+    state === "firing" && mark?.silent ? "silenced" : state,
+  );
+  return ["silenced", "pending", "resolved"].reduce((text, state) => {
+    const { length } = states.filter((each) => each === state);
+    return length === 0 ? text : `${text}, ${length} ${state}`;
+  }, `${firing} firing`);
+}

@@ -1,12 +1,15 @@
 //! Which events are shown, and how equal ones are folded into one row.
 
 import type { EventRow, EventRows } from "../contract/types";
-import { count } from "./units";
+import type { Topology } from "./topology";
+import { count, dayTime, grouped } from "./units";
 
-/** An event, with the number of equal ones and of the samplers that report them. */
+/** An event, with how often it happened and the number of samplers that report it. */
 export interface FoldedEvent extends EventRow {
   count: number;
   samplers: number;
+  /** Time of the oldest one. */
+  first: number;
 }
 
 /** What the events of the hub have instead of a sampler. */
@@ -17,7 +20,7 @@ export function samplerText({ sampler, node }: EventRow): string {
   return sampler === HUB && node === null ? HUB : `sampler ${node ?? sampler}`;
 }
 
-/** Largest time between two equal events of a row, in nanoseconds. */
+/** Largest time between the equal events of a row, in nanoseconds. */
 const NEAR = 60e9;
 
 /** Events of a switch that its hosts share. */
@@ -27,7 +30,8 @@ const SHARED = ["unreachable", "reachable"];
 type SwitchOf = (guid: string) => string | undefined;
 
 /**
- * Folds events that follow each other within a minute. Equal are those of a port or a device with
+ * Folds the events of a minute. What several samplers report happened once. Equal are those of a
+ * port or a device with
  * the same detail, whichever sampler reports them, those of a sampler or of the hub about the same
  * sampler or with the same detail, and all changes of the window of a sampler.
  * A host that does not answer is in the row of its switch if the switch does not answer either.
@@ -62,7 +66,7 @@ export function folded(
 }
 
 function foldedEqual(rows: readonly EventRow[]): FoldedEvent[] {
-  const last = new Map<string, { row: FoldedEvent; oldest: number; samplers: Set<string> }>();
+  const last = new Map<string, { row: FoldedEvent; samplers: Map<string, number> }>();
   const result: FoldedEvent[] = [];
   for (const row of rows) {
     const event = row.event.replace(/^window_.*/, "window_changed");
@@ -71,18 +75,50 @@ function foldedEqual(rows: readonly EventRow[]): FoldedEvent[] {
         ? `${event} ${row.sampler} ${row.sampler === HUB ? (row.node ?? row.detail) : ""}`
         : `${event} ${row.guid} ${row.port} ${row.detail}`;
     const before = last.get(key);
-    if (before !== undefined && before.oldest - row.ts < NEAR) {
-      before.oldest = row.ts;
-      before.row.count++;
+    if (before !== undefined && before.row.ts - row.ts < NEAR) {
+      const times = (before.samplers.get(row.sampler) ?? 0) + 1;
+      before.row.samplers = before.samplers.set(row.sampler, times).size;
+      before.row.first = row.ts;
+      before.row.count = Math.max(before.row.count, times);
       before.row.event = event;
-      before.row.samplers = before.samplers.add(row.sampler).size;
     } else {
-      const first = { ...row, count: 1, samplers: 1 };
-      result.push(first);
-      last.set(key, { row: first, oldest: row.ts, samplers: new Set([row.sampler]) });
+      const only = { ...row, count: 1, samplers: 1, first: row.ts };
+      result.push(only);
+      last.set(key, { row: only, samplers: new Map([[row.sampler, 1]]) });
     }
   }
   return result;
+}
+
+/**
+ * Returns the details of an event or the summary of an alert as a person reads them: the new master
+ * by its name and before the old one, a region by its root and its begin, and jobs as such.
+ */
+export function readable(
+  text: string,
+  topology: Pick<Topology, "deviceOf" | "devices"> | null,
+): string {
+  const name = (guid: string) => topology?.devices[topology.deviceOf(guid)]?.node ?? guid;
+  return text
+    .replace(
+      /(Another subnet manager is the master: )?the master was (0x\w+)(.*?), and is (0x\w+)(.*)/,
+      (_, first, old, at, guid, now) =>
+        `${first ? "The" : "the"} master is ${name(guid)}${now}, and was ${name(old)}${at}`,
+    )
+    .replace(
+      /^region (.+)\/(\d+)@(\d+):/,
+      (_, node, port, begin) => `region of ${node} / ${port} from ${dayTime(1000 * begin)}:`,
+    )
+    .replace(
+      /(; (?:caused|suffered) by) ([^;]+)/g,
+      (_, verb, jobs) => `${verb} ${jobs.includes(",") ? "jobs" : "job"} ${jobs}`,
+    );
+}
+
+/** Returns the name of an event, and how often it happened in which time. */
+export function eventText({ event, count: times, ts, first }: FoldedEvent): string {
+  const seconds = Math.ceil((ts - first) / 1e9);
+  return `${event.replaceAll("_", " ")}${times > 1 ? ` × ${grouped(times)} in ${seconds}\u00a0s` : ""}`;
 }
 
 /** Returns the kinds of an event. */

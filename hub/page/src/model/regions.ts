@@ -32,6 +32,38 @@ export function regionText(row: RegionRow): string {
   );
 }
 
+/** Why ports wait for a root, with a verb for now and for a time before. */
+const CAUSES: Record<TreeRow["why"], string> = {
+  full: "the link is|was full",
+  slow_host: "the host receives|received too slowly",
+  unreachable: "a device does|did not answer",
+  unclear: "no clear cause",
+};
+
+/** Returns why ports wait for a root, or waited. */
+export function causeText(why: TreeRow["why"], isOver = false): string {
+  return (CAUSES[why] ?? why).replace(/(\w+)\|(\w+)/, isOver ? "$2" : "$1");
+}
+
+/** Returns whether the last region of a root ended before a time in milliseconds. */
+export function isOver(row: TreeRow, end: number): boolean {
+  return (row.regions[0] ?? row).until_ns / 1e6 < end;
+}
+
+/** Returns why and since when ports wait for a root, or until when they did. */
+export function rootText(row: TreeRow, end: number): string {
+  const region = row.regions[0] ?? row;
+  const over = isOver(row, end);
+  const [since, until] = [region.since_ns / 1e6, region.until_ns / 1e6];
+  const length = duration((until - since) / 1e3);
+  const when = over
+    ? `for ${length} until ${clock(until)}`
+    : `since ${clock(since)}, for ${length}`;
+  const doubt = row.confidence === "low" ? " (low confidence)" : "";
+  const waits = `${waitText(row, over)}; ${duration(region.held_up_seconds)} lost`;
+  return `${causeText(row.why, over)}${doubt} ${when}; ${waits}`;
+}
+
 /** Returns which ports wait for a root. A root for which none waits is one that waits itself. */
 export function waitText(
   { host_ports, switch_ports }: Pick<TreeRow, "host_ports" | "switch_ports">,

@@ -63,7 +63,8 @@ export class Topology {
   readonly top: number;
   private readonly byKey = new Map<string, number>();
   private readonly byGuid = new Map<string, number>();
-  private readonly portsOfHost = new Map<string, number>();
+  /** Number of ports with the name of a host, and with a whole name. */
+  private readonly portsNamed = new Map<string, number>();
 
   constructor(answer: TopologyAnswer) {
     this.generation = answer.generation;
@@ -76,8 +77,8 @@ export class Topology {
       this.byKey.set(portKey(port.guid, port.port), index);
       this.portsOf[port.device]?.push(index);
       if (port.kind === "switch") return;
-      const host = hostName(port.node);
-      this.portsOfHost.set(host, (this.portsOfHost.get(host) ?? 0) + 1);
+      for (const name of new Set([hostName(port.node), port.node]))
+        this.portsNamed.set(name, (this.portsNamed.get(name) ?? 0) + 1);
     });
     for (const ports of this.portsOf) ports.sort((x, y) => this.ports[x].port - this.ports[y].port);
     this.top = this.devices.reduce((top, device) => Math.max(top, device.tier), 0);
@@ -164,14 +165,13 @@ export class Topology {
     return row.peer_port === null ? row.peer_node : `${row.peer_node} / ${row.peer_port}`;
   }
 
-  /** Returns a name for narrow fields: a host with one port has only its host name. */
+  /** Returns a name for narrow fields: one for a host or an HCA with one port. */
   shortName(port: number): string {
     const row = this.ports[port];
     if (row.kind === "switch") return `${row.node} / ${row.port}`;
     const host = hostName(row.node);
-    if (this.portsOfHost.get(host) === 1) return host;
-    const rest = row.node.slice(host.length).trim();
-    return `${host} ${rest === "" ? `/ ${row.port}` : rest}`;
+    const name = [host, row.node].find((each) => this.portsNamed.get(each) === 1);
+    return name ?? `${row.node} / ${row.port}`;
   }
 
   /** Returns the short name of the other end, or `unknown`. */

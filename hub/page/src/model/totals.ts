@@ -108,20 +108,19 @@ export function totalsOf(
   return totals;
 }
 
-/** Returns how many of all ports answer, and what is known about the others. */
+/**
+ * Returns how many of all ports answer, and what is known about the others. Ports whose link is
+ * down answer, so they come last.
+ */
 export function answersText(totals: Totals, isPartial: boolean): string[] {
   const { ports, answered, down, without } = totals;
   const silent = ports - answered - without;
   return [
     `of ${grouped(ports)}`,
-    ...(down > 0 ? [`${grouped(down)} of them with the link down`] : []),
-    ...(silent > 0 ? [`${grouped(silent)} without answer`] : []),
+    ...(silent > 0 ? [`${grouped(silent)} silent`] : []),
     // Ports of samplers that have not ended the slot have no data yet.
-    ...(isPartial
-      ? ["sweep not complete"]
-      : without > 0
-        ? [`${grouped(without)} without data`]
-        : []),
+    ...(isPartial ? ["sweep not complete"] : without > 0 ? [`${grouped(without)} no data`] : []),
+    ...(down > 0 ? [`${grouped(down)} down`] : []),
   ];
 }
 

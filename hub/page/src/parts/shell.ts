@@ -13,7 +13,7 @@ import type { Column } from "../model/history";
 import { PACES } from "../model/pace";
 import { UTILIZATION, unknownView, VIEWS, type ViewName } from "../model/state";
 import { answersText, totalsOf } from "../model/totals";
-import { count, dateTime, duration, timeTexts, zone } from "../model/units";
+import { dateTime, duration, grouped, timeTexts, upper, zone } from "../model/units";
 import { ArchiveDialog } from "./archive";
 import { Bell } from "./bell";
 import { choice } from "./choice";
@@ -26,19 +26,8 @@ import { TimelineStrip } from "./timeline";
 import { hideTip } from "./tooltip";
 import type { View } from "./view";
 
-const TITLES: Record<string, string> = {
-  overview: "Overview",
-  map: "Map",
-  heatmap: "Heat map",
-  links: "Links",
-  ports: "Ports",
-  health: "Health",
-  jobs: "Jobs",
-  groups: "Groups",
-  events: "Events",
-  samplers: "Samplers",
-  alerts: "Alerts",
-};
+/** Returns the title of a view. */
+const titleOf = (view: string) => (view === "heatmap" ? "Heat map" : upper(view));
 
 /** Navigation entry to which a view belongs. */
 const PARENTS: Partial<Record<ViewName, ViewName>> = {
@@ -229,9 +218,9 @@ export class Shell {
     for (const view of VIEWS) {
       const link = h(
         "a",
-        { class: "nav", title: TITLES[view] },
+        { class: "nav", title: titleOf(view) },
         icon(view),
-        h("span", {}, TITLES[view]),
+        h("span", {}, titleOf(view)),
       );
       this.links.set(view, link);
       nav.append(link);
@@ -387,7 +376,7 @@ export class Shell {
     if (column !== undefined && app.topology !== null && column !== this.counted.column) {
       const totals = totalsOf(app.topology, column.values, null);
       const [all, ...more] = answersText(totals, column.partial);
-      const text = [`${count(totals.answered, "port")} ${all} answer`, ...more].join(", ");
+      const text = [`${grouped(totals.answered)} ${all} ports answer`, ...more].join(", ");
       this.counted = { column, text };
     }
     const isFirst = app.connection === "connecting";

@@ -1,8 +1,10 @@
 //! The list of alerts, the condition of their receivers, and the audit log.
 
 import type { AlertRow, Receiver } from "../contract/types";
-import { SEVERITIES } from "../model/alerts";
+import { phone } from "../draw/theme";
+import { countsText, SEVERITIES } from "../model/alerts";
 import type { App } from "../model/app";
+import { readable } from "../model/events";
 import type { Topology } from "../model/topology";
 import { count, dayTime } from "../model/units";
 import { h, setText } from "../parts/dom";
@@ -23,7 +25,10 @@ function otherwise({ sampler }: AlertRow): string {
   return sampler === null ? "fabric" : `sampler ${sampler}`;
 }
 
-function columns(app: App): Column<AlertRow>[] {
+function columns(app: App, topology: Topology): Column<AlertRow>[] {
+  const summary = (row: AlertRow) => readable(row.summary, topology);
+  // A phone shows the whole name of an alert.
+  const isPhone = phone().matches;
   return [
     {
       id: "state",
@@ -40,6 +45,7 @@ function columns(app: App): Column<AlertRow>[] {
     },
     {
       id: "severity",
+      line: 1,
       title: "Severity",
       width: "72px",
       value: (row) => SEVERITIES.indexOf(row.severity),
@@ -54,7 +60,7 @@ function columns(app: App): Column<AlertRow>[] {
       line: 2,
       title: "Alert",
       hint: "The runbook explains each alert by its name",
-      width: "minmax(170px, 1.3fr)",
+      width: isPhone ? "230px" : "minmax(170px, 1.3fr)",
       value: (row) => row.alert,
       draw: (cell, row) => {
         // A browser opens no file from a page of a server, so only its name is shown.
@@ -74,7 +80,7 @@ function columns(app: App): Column<AlertRow>[] {
       saved: (row) => row.region ?? subjectText(row, otherwise(row)),
       draw: (cell, row) => {
         const at = row.resolved_ns === null ? null : row.since_ns / 1e6;
-        const region = row.region === null ? null : { name: row.region, at };
+        const region = row.region === null ? null : { at };
         drawSubject(app, cell, row, otherwise(row), region);
       },
     },
@@ -84,9 +90,10 @@ function columns(app: App): Column<AlertRow>[] {
       isSentence: true,
       title: "Summary",
       width: "minmax(260px, 3fr)",
-      value: (row) => row.summary,
+      value: summary,
+      saved: (row) => row.summary,
       draw: (cell, row) => {
-        setText(cell, row.summary);
+        setText(cell, summary(row));
         cell.title = row.summary;
       },
     },
@@ -94,16 +101,17 @@ function columns(app: App): Column<AlertRow>[] {
       id: "since",
       line: 2,
       title: "Since",
-      width: "126px",
+      width: isPhone ? "110px" : "minmax(84px, 0.5fr)",
       value: (row) => row.since_ns,
       unit: "time",
       text: (row) => dayTime(row.since_ns / 1e6),
     },
     {
       id: "mark",
-      title: "Seen or silenced",
-      hint: "By whom, until when and why. If the hub has users, choose a row to do so",
-      width: "minmax(70px, 0.6fr)",
+      title: "Seen",
+      savedTitle: "Seen or silenced",
+      hint: "Seen or silenced by whom, until when and why. If the hub has users, choose a row to do so",
+      width: "minmax(84px, 0.6fr)",
       value: (row) => row.mark?.by ?? "",
       saved: markText,
       draw: (cell, row) => {
@@ -121,11 +129,11 @@ function receiverText({ receiver, sent, dropped, error }: Receiver): string {
   return `${receiver}: ${count(sent, "message")} sent${lost}${fault}`;
 }
 
-export function makeAlerts(app: App, _topology: Topology): View {
+export function makeAlerts(app: App, topology: Topology): View {
   const form = new AlertForm(app);
   const table = new Table<AlertRow>({
     label: "Alerts",
-    columns: columns(app),
+    columns: columns(app, topology),
     key: (row) => row.id,
     open: (row) => app.alerts.answer?.markable === true && form.show(row),
     sort: "state",
@@ -151,10 +159,11 @@ export function makeAlerts(app: App, _topology: Topology): View {
       if (answer === null) return setText(note, error);
       table.setEmpty("No condition is true, and none was in the last 15 minutes.");
       table.cut = answer.left_out === 0 ? "" : `without ${answer.left_out}`;
-      table.setRows(answer.rows);
+      // The newest come first among equal ones.
+      table.setRows([...answer.rows].sort((x, y) => y.since_ns - x.since_ns));
       const left = answer.left_out === 0 ? "" : `, ${answer.left_out} more not listed`;
       const failed = answer.error === null ? "" : `. They do not change: ${answer.error}`;
-      setText(note, error || `${answer.firing} firing${left}${failed}`);
+      setText(note, error || `${countsText(answer)}${left}${failed}`);
       const texts = answer.receivers.map(receiverText);
       setText(
         receivers,

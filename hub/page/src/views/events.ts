@@ -3,7 +3,14 @@
 import { nanoseconds } from "../contract/api";
 import type { EventRows } from "../contract/types";
 import type { App } from "../model/app";
-import { type FoldedEvent, folded, kindsOf, samplerText } from "../model/events";
+import {
+  eventText,
+  type FoldedEvent,
+  folded,
+  kindsOf,
+  readable,
+  samplerText,
+} from "../model/events";
 import { Poll } from "../model/poll";
 import { portKey, type Topology } from "../model/topology";
 import { count, dayTime, grouped } from "../model/units";
@@ -18,7 +25,7 @@ import { drawSubject, subjectText } from "./subject";
 
 /** The event kinds of the hub that the view offers, and marks. */
 const KINDS: readonly (readonly [string, string])[] = [
-  ["", "All events"],
+  ["", "All kinds"],
   ["links", "Links"],
   ["devices", "Devices"],
   ["counters", "Counters"],
@@ -38,10 +45,6 @@ const PERIOD = 2000;
 function foundText(rows: number, all: number): string {
   const text = count(rows, "event");
   return all < MAX ? text : `${text} of the newest ${grouped(MAX)}; select a time for older ones`;
-}
-
-function eventText({ event, count: times }: FoldedEvent): string {
-  return `${event.replaceAll("_", " ")}${times > 1 ? ` × ${grouped(times)}` : ""}`;
 }
 
 /** Returns the columns of a table of events. */
@@ -78,7 +81,7 @@ export function eventColumns(app: App): Column<FoldedEvent>[] {
       draw: (cell, row) => {
         const isRegion = row.event.startsWith("congestion_");
         const shown = row.ts / 1e6 + (row.event === "congestion_began" ? AFTER : 0);
-        const region = isRegion ? { name: null, at: shown } : null;
+        const region = isRegion ? { at: shown } : null;
         drawSubject(app, cell, row, samplerText(row), region);
       },
     },
@@ -88,8 +91,8 @@ export function eventColumns(app: App): Column<FoldedEvent>[] {
       isSentence: true,
       title: "Detail",
       width: "minmax(160px, 2fr)",
-      value: (row) => row.detail,
-      text: (row) => row.detail,
+      value: (row) => readable(row.detail, app.topology),
+      saved: (row) => row.detail,
     },
     {
       id: "sampler",
@@ -114,8 +117,8 @@ export function makeEvents(app: App, topology: Topology): View {
   const extent = choice(
     "Importance",
     [
-      ["", "Important"],
-      ["all", "Everything"],
+      ["", "Without routine"],
+      ["all", "With routine"],
     ] as const,
     () => (isAll() ? "all" : ""),
     (value) => app.setOption("all", value),
@@ -143,7 +146,9 @@ export function makeEvents(app: App, topology: Topology): View {
     descending: true,
     empty: "No event matches.",
   });
+  // Marks are no events, so they are apart.
   const markButton = kinds.element.lastElementChild!;
+  const markChoice = h("div", { class: "choice" }, markButton);
   let shown: EventRows | null = null;
   let settings = "";
 
@@ -184,6 +189,7 @@ export function makeEvents(app: App, topology: Topology): View {
         h("h1", {}, "Events"),
         extent.element,
         kinds.element,
+        markChoice,
         filter.element,
         note,
         h("span", { class: "muted" }, "Choose a row to show that time."),

@@ -1,10 +1,10 @@
 //! Describes faults in words.
 
 import { hasValue, LINK_DOWN } from "../contract/frame";
-import type { ErrorRow } from "../contract/types";
+import type { AlertRow, ErrorRow } from "../contract/types";
 import type { App } from "../model/app";
 import { portKey } from "../model/topology";
-import { clock, count, grouped, significant } from "../model/units";
+import { compareNames, count, dayTime, grouped, significant } from "../model/units";
 
 const NAMES: Record<string, string> = {
   unreachable: "no answer",
@@ -17,8 +17,22 @@ const NAMES: Record<string, string> = {
   was_down: "link was down once",
 };
 
-/** Faults that need a person, most severe first. Counters come after them. */
-const SEVERE = ["unreachable", "wrong_device", "link_down", "flapping", "degraded", "ends_differ"];
+/** Kinds of faults, most severe first, with their text for one and for several. */
+const KINDS = [
+  ["unreachable wrong_device", "device does not answer", "devices do not answer"],
+  [
+    "link_down flapping degraded ends_differ",
+    "link is down, unstable or degraded",
+    "links are down, unstable or degraded",
+  ],
+  ["was_unreachable", "device did not answer for a time", "devices did not answer for a time"],
+  ["was_down", "link was down", "links were down"],
+  // Counters.
+  ["", "error counter grew", "error counters grew"],
+] as const;
+
+/** Faults that need a person, most severe first. */
+const SEVERE = `${KINDS[0][0]} ${KINDS[1][0]}`.split(" ");
 
 /** Returns whether a fault needs a person now. */
 export function isSevere(row: ErrorRow): boolean {
@@ -49,18 +63,38 @@ export function rateText(row: ErrorRow): string {
   return row.rate === null || row.rate === 0 ? "" : `${significant(row.rate * 60)} / min`;
 }
 
-/** Returns when a fault began, or before which time if it is older than the time range. */
-export function sinceText(row: ErrorRow): string {
-  return `${row.began_in_range === true ? "since" : "before"} ${clock(row.since_ns / 1e6)}`;
+/** Names of the alerts of faults that last. */
+const ALERTS: Record<string, RegExp> = {
+  unreachable: /Dead$/,
+  link_down: /Down$/,
+  degraded: /Degraded$/,
+};
+
+/** Returns since when a fault lasts, which its alert knows if it is older than the time range. */
+export function sinceText(row: ErrorRow, alerts: readonly AlertRow[] = []): string {
+  if (row.began_in_range === true) return `since ${dayTime(row.since_ns / 1e6)}`;
+  const alert = alerts.find(
+    ({ alert, state, guid, port, since_ns }) =>
+      state !== "resolved" &&
+      since_ns < row.since_ns &&
+      ALERTS[row.what]?.test(alert) &&
+      [row, row.peer].some((end) => guid === end?.guid && (port ?? end.port) === end.port),
+  );
+  return alert === undefined ? "began earlier" : `since ${dayTime(alert.since_ns / 1e6)}`;
 }
 
 /** Orders faults: devices that do not answer first, then links, then counters by their rate. */
 export function bySeverity(x: ErrorRow, y: ErrorRow): number {
   const rank = (row: ErrorRow) => {
     const index = SEVERE.indexOf(row.what);
-    return index < 0 ? SEVERE.length + (row.rate === null ? 1 : 0) : index;
+    return index < 0 ? SEVERE.length + (row.increase === null ? 0 : 1) : index;
   };
-  return rank(x) - rank(y) || y.devices_behind - x.devices_behind || (y.rate ?? 0) - (x.rate ?? 0);
+  return (
+    rank(x) - rank(y) ||
+    y.devices_behind - x.devices_behind ||
+    (y.rate ?? 0) - (x.rate ?? 0) ||
+    compareNames(x.node, y.node)
+  );
 }
 
 /**
@@ -75,6 +109,16 @@ export function faultsOf(rows: ErrorRow[]): ErrorRow[] {
     if (reported.has(portKey(guid, port))) return false;
     reported.add(portKey(row.guid, row.port));
     return true;
+  });
+}
+
+/** Returns how many faults of each kind there are. Their sum is the number of faults. */
+export function faultTexts(faults: readonly ErrorRow[]): string[] {
+  return KINDS.flatMap(([names, one, many]) => {
+    const isOf = (row: ErrorRow) =>
+      names.split(" ").includes(row.increase === null ? row.what : "");
+    const { length } = faults.filter(isOf);
+    return length > 0 ? [count(length, one, many)] : [];
   });
 }
 

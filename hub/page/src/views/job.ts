@@ -14,6 +14,7 @@ import type { App } from "../model/app";
 import { partialSpans } from "../model/group";
 import { isPartial, jobRates, jobSeconds, largestSender, ownCause } from "../model/job";
 import { Poll } from "../model/poll";
+import { causeText } from "../model/regions";
 import { moved, shiftText } from "../model/shift";
 import { portKey, type Topology } from "../model/topology";
 import { clock, count, dateTime, duration, grouped, percent, scaled } from "../model/units";
@@ -32,7 +33,6 @@ import {
 } from "./columns";
 import { JobGantt } from "./gantt";
 import { MatrixPart } from "./matrix";
-import { CAUSES } from "./overview/congestion";
 import { figure, panel } from "./panel";
 
 export function makeJob(app: App, _topology: Topology): View {
@@ -181,7 +181,7 @@ class JobView implements View {
 
   /** Returns why the ports of the job waited. */
   private cause(tree: JobTree): string {
-    return ownCause(tree, this.app.state.item, this.shownCauses?.rows ?? []) || CAUSES[tree.why];
+    return ownCause(tree, this.app.state.item, this.shownCauses?.rows ?? []) || causeText(tree.why);
   }
 
   private showProblem(): void {

@@ -3,8 +3,9 @@
 import { nanoseconds } from "../contract/api";
 import type { ManagerRow, ManagerRows } from "../contract/types";
 import type { App } from "../model/app";
+import { managersText, nameOf } from "../model/managers";
 import { Poll } from "../model/poll";
-import { count, dateTime, grouped } from "../model/units";
+import { dateTime, grouped } from "../model/units";
 import { h, setText } from "../parts/dom";
 import { type Column, linkCell, Table } from "../parts/table";
 
@@ -25,7 +26,9 @@ export class Managers {
         return at === null ? { limit: 0 } : { to: nanoseconds(at), limit: 0 };
       },
       () => app.notify("values"),
-      5000,
+      // As the events, so that the sentence says what the newest event says.
+      2000,
+      true,
     );
     this.table = new Table<ManagerRow>({
       label: "Subnet managers",
@@ -51,7 +54,7 @@ export class Managers {
     else if (answer !== this.shown) {
       this.shown = answer;
       this.table.setRows(answer.rows);
-      setText(this.text, sentence(answer));
+      setText(this.text, managersText(answer));
       this.text.classList.toggle("alert-text", answer.rows.length > 0 && !answer.rows[0].is_master);
     }
   }
@@ -62,28 +65,8 @@ export class Managers {
   }
 }
 
-function nameOf({ node, guid, lid }: ManagerRow): string {
-  return node ?? guid ?? `LID ${lid}`;
-}
-
 function stateText({ is_present, state }: ManagerRow): string {
   return is_present ? (state ?? "unknown") : "does not answer";
-}
-
-/** Describes the master and its standbys in one sentence. */
-function sentence({ rows, master_changes }: ManagerRows): string {
-  const [master] = rows;
-  if (master === undefined) return "Subnet manager: no event of the samplers has named it yet.";
-  if (!master.is_master)
-    return `Subnet manager: no master is known; ${nameOf(master)} was the last one.`;
-  const facts = [
-    master.lid === null ? "" : `LID ${master.lid}`,
-    master.priority === null ? "" : `priority ${master.priority}`,
-  ].filter((fact) => fact !== "");
-  const behind = rows.filter(({ is_master, is_present }) => !is_master && is_present);
-  const others = behind.length === 0 ? "" : ` Standby: ${behind.map(nameOf).join(", ")}.`;
-  const changes = master_changes === 0 ? "" : ` ${count(master_changes, "failover")}.`;
-  return `Subnet manager: ${nameOf(master)} (${facts.join(", ")}) is the master since ${dateTime(master.since_ns / 1e6)}.${others}${changes}`;
 }
 
 function columns(app: App): Column<ManagerRow>[] {

@@ -27,7 +27,7 @@ export function drawSubject(
   cell: HTMLElement,
   row: Subject,
   otherwise: string,
-  region: { name: string | null; at: number | null } | null = null,
+  region: { at: number | null } | null = null,
 ): void {
   if (row.guid === null) {
     cell.replaceChildren(otherwise);
@@ -43,7 +43,7 @@ export function drawSubject(
       : app.href({ view: "tree", item, at: slotAfter(app, region.at), range: null });
   if (region === null && row.port !== null && row.node !== null)
     drawPort(app, cell, { ...port, node: row.node });
-  else linkCell(cell, region?.name ?? text, href, row.guid);
+  else linkCell(cell, text, href, row.guid);
 }
 
 /** Returns the end of the slot of a time in milliseconds. */

@@ -7,14 +7,13 @@ import { phone, zoom } from "../draw/theme";
 import type { App } from "../model/app";
 import { type Cell, head } from "../model/csv";
 import { Poll } from "../model/poll";
-import { jobsText, regionText, waitText } from "../model/regions";
+import { causeText, jobsText, regionText, waitText } from "../model/regions";
 import { portKey, type Topology } from "../model/topology";
 import { count, duration, percent, upper } from "../model/units";
 import { h, s, setText } from "../parts/dom";
 import { BLOCKED_LEGEND, legend } from "../parts/meter";
 import { saveButtons } from "../parts/save";
 import type { View } from "../parts/view";
-import { CAUSES } from "./overview/congestion";
 
 /**
  * Max number of branches of a port, by its distance from the root; further branches are combined
@@ -91,7 +90,7 @@ export function makeTree(app: App, topology: Topology): View {
     setText(title, `Congestion at ${row.root.node} / ${row.root.port}`);
     setText(
       text,
-      `The cause: ${CAUSES[row.why] ?? row.why}${row.confidence === null ? "" : `, confidence ${row.confidence}`}. The port ${row.to === null ? "" : `to ${row.to.node} / ${row.to.port} `}used ${percent(row.xmit_utilization)} of the link and was blocked for ${percent(row.blocked)} of the time. ${upper(waitText(row, true))}. Duration: ${duration(row.seconds)}. Lost: ${duration(row.held_up_seconds)} in all.`,
+      `The cause: ${causeText(row.why)}${row.confidence === null ? "" : `, confidence ${row.confidence}`}. The port ${row.to === null ? "" : `to ${row.to.node} / ${row.to.port} `}used ${percent(row.xmit_utilization)} of the link and was blocked for ${percent(row.blocked)} of the time. ${upper(waitText(row, true))}. Duration: ${duration(row.seconds)}. Lost: ${duration(row.held_up_seconds)} in all.`,
     );
     regions.replaceChildren(
       ...row.regions.slice(0, REGIONS).map((region) => {

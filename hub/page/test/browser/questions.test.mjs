@@ -79,7 +79,7 @@ const QUESTIONS = [
     clicks: [],
     answers: ({ ports }) => [
       [".live", ["Live"]],
-      [".mark", [`of ${ports} answer`]],
+      [".mark", [`of ${ports} ports answer`]],
     ],
   },
   {

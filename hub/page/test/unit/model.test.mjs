@@ -29,13 +29,15 @@ const { answersText, rootTexts, totalsOf } = await load("src/model/totals.ts");
 const { hasAlert, isCurrent, newestSlot, samplerState, samplersText, stateText } =
   await load("src/model/samplers.ts");
 const { isPartial, jobRates, largestSender, ownCause } = await load("src/model/job.ts");
-const { jobsText, regionText, waitText } = await load("src/model/regions.ts");
+const { isOver, jobsText, regionText, rootText, waitText } = await load("src/model/regions.ts");
 const { squareOf } = await load("src/model/matrix.ts");
 const { sceneOf } = await load("src/views/map/units.ts");
 const { isDown } = await load("src/views/map/paint.ts");
 const { layoutOf } = await load("src/views/map/layout.ts");
 const { cellText, valueCells, valueHeads } = await load("src/model/metric.ts");
-const { folded, kindsOf, samplerText } = await load("src/model/events.ts");
+const { countsText } = await load("src/model/alerts.ts");
+const { managersText } = await load("src/model/managers.ts");
+const { eventText, folded, kindsOf, readable, samplerText } = await load("src/model/events.ts");
 const { rangeOf, usualRange } = await load("src/views/heatmap/range.ts");
 const { courseRows, csv, fileName, timeCells } = await load("src/model/csv.ts");
 const { aligned, binEnds, largest, partialSpans } = await load("src/model/group.ts");
@@ -46,6 +48,20 @@ test("each_link_is_counted_once_with_its_upper_end_first", () => {
   const topology = topologyOf({});
   assert.equal(topology.links.length, topology.ports.length / 2);
   for (const { a, b } of topology.links) assert.ok(topology.tierOf(a) >= topology.tierOf(b));
+});
+
+test("short_name_is_that_of_one_port", () => {
+  const names = ["n1 hca0", "n2 hca0", "n2 hca1", "n3 hca0", "n3 hca0", "leaf"];
+  const ports = names.map((node, device) => ({
+    ...{ guid: `0x${device}`, port: device + 1, node, device, peer: null },
+    kind: node === "leaf" ? "switch" : "hca",
+  }));
+  const devices = ports.map(({ guid, node, kind }) => ({ guid, node, kind, tier: 0 }));
+  const topology = new Topology({ generation: 1, devices, ports });
+  assert.deepEqual(
+    ports.map((_, port) => topology.shortName(port)),
+    ["n1", "n2 hca0", "n2 hca1", "n3 hca0 / 4", "n3 hca0 / 5", "leaf / 6"],
+  );
 });
 
 test("large_fabric_is_drawn_as_groups_that_hold_every_switch_once", () => {
@@ -283,12 +299,7 @@ test("totals_are_lower_bounds_without_the_values_of_all_host_ports", () => {
   codes[hosts[2]] = LINK_DOWN;
   const part = totalsOf(topology, codes, null);
   assert.deepEqual([part.answered, part.without, part.down], [codes.length - 2, 1, 1]);
-  assert.deepEqual(answersText(part, false), [
-    "of 1\u202f024",
-    "1 of them with the link down",
-    "1 without answer",
-    "1 without data",
-  ]);
+  assert.deepEqual(answersText(part, false), ["of 1\u202f024", "1 silent", "1 no data", "1 down"]);
   assert.deepEqual(answersText(whole, true), ["of 1\u202f024", "sweep not complete"]);
   assert.equal(part.knownHosts, (hosts.length - 2) / hosts.length);
 });
@@ -332,6 +343,34 @@ test("root_for_which_none_waits_is_the_port_that_waits", () => {
   assert.deepEqual(texts(0, 0), ["only this port waits", "only this port waited"]);
   assert.deepEqual(texts(0, 1), ["1 port waits", "1 port waited"]);
   assert.deepEqual(texts(32, 8), ["40 ports wait (32 of hosts)", "40 ports waited (32 of hosts)"]);
+});
+
+test("congestion_that_is_over_is_told_in_the_past", () => {
+  const at = (seconds) => new Date(2026, 0, 1, 0, 0, seconds).getTime();
+  const region = { since_ns: at(10) * 1e6, until_ns: at(31) * 1e6, held_up_seconds: 700 };
+  const ports = { host_ports: 2, switch_ports: 0, confidence: "high" };
+  const row = { ...ports, why: "full", regions: [region] };
+  const texts = (why) => [at(31), at(32)].map((end) => rootText({ ...row, why }, end));
+  const [now, before] = texts("full").map((text) => text.replaceAll("\u00a0", " "));
+  assert.equal(
+    now,
+    "the link is full since 00:00:10, for 21.0 s; 2 ports wait (2 of hosts); 11 min 40 s lost",
+  );
+  assert.equal(
+    before,
+    "the link was full for 21.0 s until 00:00:31; 2 ports waited (2 of hosts); 11 min 40 s lost",
+  );
+  for (const [why, first, second] of [
+    ["slow_host", /^the host receives /, /^the host received /],
+    ["unreachable", /^a device does not answer since/, /^a device did not answer for/],
+    ["unclear", /^no clear cause since/, /^no clear cause for/],
+  ]) {
+    const [present, past] = texts(why);
+    assert.match(present, first);
+    assert.match(past, second);
+  }
+  assert.deepEqual([isOver(row, at(31)), isOver(row, at(32))], [false, true]);
+  assert.match(rootText({ ...row, confidence: "low" }, at(31)), /full \(low confidence\) since/);
 });
 
 test("region_names_the_jobs_that_cause_and_suffer_it", () => {
@@ -582,6 +621,41 @@ test("largest_sender_of_a_job_has_its_share_and_a_job_without_data_has_none", ()
   assert.equal(largestSender({ hosts: [], injected_bytes: 1 }), null);
 });
 
+test("details_of_an_event_have_names_times_and_jobs", () => {
+  const topology = { devices: [{ node: "n8" }], deviceOf: (guid) => (guid === "0x8" ? 0 : -1) };
+  const text = "the master was 0x7 at LID 1, and is 0x8 at LID 2";
+  const after = "the master is n8 at LID 2, and was 0x7 at LID 1";
+  assert.equal(readable(text, topology), after);
+  assert.equal(
+    readable(`Another subnet manager is the master: ${text}`, topology),
+    after.replace("the", "The"),
+  );
+  const region = readable(
+    "region n1 mlx5_0/1@17: 3.0 s, in which 2 ports waited; caused by 8, 7; suffered by 6",
+    null,
+  );
+  assert.match(
+    region,
+    /^region of n1 mlx5_0 \/ 1 from 19.*: 3\.0 s, .*; caused by jobs 8, 7; suffered by job 6$/,
+  );
+  assert.equal(readable("active", null), "active");
+});
+
+test("alerts_are_counted_by_their_state", () => {
+  const row = (state, silent = false) => ({ state, mark: silent ? { silent } : null });
+  const rows = [row("firing"), row("firing", true), row("pending"), row("pending")];
+  assert.equal(countsText({ rows, firing: 1 }), "1 firing, 1 silenced, 2 pending");
+  assert.equal(countsText({ rows: [], firing: 0 }), "0 firing");
+});
+
+test("last_master_is_not_the_standby_that_answers", () => {
+  const row = (node, state, since_ns) => ({ node, state, since_ns, is_master: false });
+  const rows = [row("standby", "standby", 9), row("old", "master", 1), row("last", "master", 5)];
+  const text = (rows) => managersText({ rows, master_changes: 1 });
+  assert.equal(text(rows), "Subnet manager: no master is known; last was the last one.");
+  assert.equal(text(rows.slice(0, 1)), "Subnet manager: no master is known.");
+});
+
 test("equal_events_are_folded_and_keep_the_newest_time", () => {
   const event = (seconds, name, sampler, port = null, detail = "") => ({
     ts: seconds * 1e9,
@@ -600,18 +674,25 @@ test("equal_events_are_folded_and_keep_the_newest_time", () => {
     event(260, "link_down", "a", 1),
     event(190, "link_down", "a", 1),
     event(250, "link_down", "a", 2),
+    event(140, "link_down", "a", 1),
+    event(100, "link_down", "a", 1),
   ]);
   assert.deepEqual(
     rows.map(({ ts, event, count, samplers }) => [ts / 1e9, event, count, samplers]),
     [
       [300, "window_changed", 2, 1],
       [288, "window_halved", 1, 1],
-      [280, "sm_change", 2, 2],
+      // Two samplers report one change.
+      [280, "sm_change", 1, 2],
       [260, "link_down", 1, 1],
-      [190, "link_down", 1, 1],
+      [190, "link_down", 2, 1],
       [250, "link_down", 1, 1],
+      // Less than a minute after the one before, but more before the row.
+      [100, "link_down", 1, 1],
     ],
   );
+  assert.equal(eventText(rows[4]).replace("\u00a0", " "), "link down × 2 in 50 s");
+  assert.equal(eventText(rows[3]), "link down");
   const kinds = { samplers: ["window_halved"], routine: ["window_halved"], links: ["link_down"] };
   assert.deepEqual(kindsOf(kinds, "window_changed"), ["samplers", "routine"]);
   // An event of a newer sampler has no kind, so it is among all events.

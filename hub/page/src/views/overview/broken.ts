@@ -19,26 +19,39 @@ export class Broken {
   private readonly list = h("div", { class: "faults" });
   private readonly note: HTMLElement;
   private readonly empty = h("p", { class: "empty" });
-  private shown: { answer: unknown; error: string; height: number } | null = null;
+  private isOpen = false;
+  private readonly more = h("button", {
+    type: "button",
+    class: "save-button",
+    on: {
+      click: () => {
+        this.isOpen = !this.isOpen;
+        this.app.notify("state");
+      },
+    },
+  });
+  private shown: unknown[] = [];
 
   constructor(private readonly app: App) {
     const frame = panel("Broken", "broken");
     frame.body.append(this.list, this.empty);
+    frame.note.after(this.more);
     this.element = frame.element;
     this.note = frame.note;
   }
 
   update(poll: Poll<ErrorRows>, changes: ReadonlySet<Change>): void {
     // Only an answer and the selected time change this list; the window determines its length.
-    const { answer, error } = poll;
-    const height = innerHeight;
-    const shown = this.shown;
-    const isShown = answer === shown?.answer && error === shown.error && height === shown.height;
-    if (isShown && !changes.has("state")) return;
-    this.shown = { answer, error, height };
+    const shown = [poll.answer, poll.error, innerHeight, this.app.alerts.answer];
+    if (shown.every((each, at) => each === this.shown[at]) && !changes.has("state")) return;
+    this.shown = shown;
     const rows = faultsOf(poll.answer?.rows ?? []);
-    const most = rowsThatFit(MAX, MAX_LOW);
-    setText(this.note, rows.length > most ? `${most} of ${count(rows.length, "fault")}` : "");
+    const fit = rowsThatFit(MAX, MAX_LOW);
+    const most = this.isOpen ? rows.length : fit;
+    const part = rows.length > most ? `${most} of ` : "";
+    setText(this.note, rows.length === 0 ? "" : `${part}${count(rows.length, "fault")}`);
+    setText(this.more, this.isOpen ? "Show fewer" : "Show all");
+    this.more.hidden = rows.length <= fit;
     const text = poll.answer === null ? poll.error || "Waiting for the hub…" : "Nothing is broken.";
     setText(this.empty, rows.length === 0 ? text : "");
     patch(
@@ -70,6 +83,9 @@ export class Broken {
     const isLink = row.link !== null && row.increase === null && row.peer !== null;
     const to = isLink ? `, to ${row.peer!.node} / ${row.peer!.port}` : "";
     setText(text, `${faultText(row)}${to}`);
-    setText(since, row.increase !== null ? rateText(row) : sinceText(row));
+    setText(
+      since,
+      row.increase !== null ? rateText(row) : sinceText(row, this.app.alerts.answer?.rows),
+    );
   }
 }

@@ -4,25 +4,19 @@ import type { TreeRow, TreeRows } from "../../contract/types";
 import { blockedScale, utilizationScale } from "../../draw/scale";
 import type { App } from "../../model/app";
 import type { Poll } from "../../model/poll";
-import { jobsText, waitText } from "../../model/regions";
+import { isOver, jobsText, rootText } from "../../model/regions";
 import { UTILIZATION } from "../../model/state";
 import { hostName, portKey, type Topology } from "../../model/topology";
-import { clock, compareNames, count, duration, percent, upper } from "../../model/units";
+import { compareNames, count, percent, upper } from "../../model/units";
 import { h, patch, setAttribute, setText } from "../../parts/dom";
 import { barOf, drawSpark, spark } from "../../parts/meter";
 import { panel } from "../panel";
 import { rowsThatFit } from "./room";
+import { whenText } from "./verdict";
 
 const MAX = 6;
 const MAX_LOW = 3;
 const SPARK_SLOTS = 60;
-
-export const CAUSES: Record<string, string> = {
-  full: "the link is full",
-  slow_host: "the host receives too slowly",
-  unreachable: "a device does not answer",
-  unclear: "the cause is not clear",
-};
 
 /** Number of cards with the chain of waiting ports. With more cards, there is no space for it. */
 const CHAINS = 2;
@@ -32,7 +26,7 @@ export class Congestion {
   private readonly list = h("div", { class: "cards" });
   private readonly note: HTMLElement;
   private cards = 0;
-  /** The answer that the chains show. They change only with it. */
+  /** The newest answer. The chains change only with it. */
   private answer: TreeRows | null = null;
   private readonly empty = h("p", { class: "empty" });
 
@@ -47,22 +41,28 @@ export class Congestion {
   }
 
   update(poll: Poll<TreeRows>): void {
-    const rows = poll.answer?.rows ?? [];
+    const isNew = poll.answer !== this.answer;
+    this.answer = poll.answer;
+    const { end } = this;
+    // Those that go on come first.
+    const over = (row: TreeRow) => Number(isOver(row, end));
+    const rows = [...(poll.answer?.rows ?? [])].sort((x, y) => over(x) - over(y));
     const most = rowsThatFit(MAX, MAX_LOW);
-    const when = this.app.state.range === null ? "in the last minute" : "in the selected time";
+    const when = whenText(this.app, (poll.answer?.to_ns ?? 0) / 1e6);
     const roots =
       rows.length > most ? `${most} of ${rows.length} roots` : count(rows.length, "root");
     const unclear = rows.filter(({ why }) => why === "unclear").length;
     const causes = unclear > 0 ? `, ${unclear} without a clear cause` : "";
-    setText(this.note, rows.length === 0 ? when : `${roots} ${when}${causes}`);
+    setText(
+      this.note,
+      poll.answer === null ? "" : rows.length === 0 ? when : `${roots} ${when}${causes}`,
+    );
     const text =
       poll.answer === null
         ? poll.error || "Waiting for the hub…"
         : "No port waits for another port.";
     setText(this.empty, rows.length === 0 ? text : "");
     this.cards = rows.length;
-    const isNew = poll.answer !== this.answer;
-    this.answer = poll.answer;
     patch(
       this.list,
       rows.slice(0, most),
@@ -127,31 +127,24 @@ export class Congestion {
     );
   }
 
-  /** Returns since when the last region of the tree has existed, or when it ended. */
-  private when(row: TreeRow): { isOver: boolean; text: string } {
-    const end = this.app.span?.to ?? 0;
-    const { since_ns, until_ns } = row.regions[0] ?? row;
-    const seconds = duration((until_ns - since_ns) / 1e9);
-    const isOver = until_ns / 1e6 < end - 3 * this.app.interval;
-    const edge = isOver ? `until ${clock(until_ns / 1e6)}` : `since ${clock(since_ns / 1e6)}`;
-    return { isOver, text: `for ${seconds} ${edge}` };
+  /** Roots of congestion that ended before this time were over when the hub answered. */
+  private get end(): number {
+    return (this.answer?.to_ns ?? 0) / 1e6 - 3 * this.app.interval;
   }
 
   private fill(element: HTMLElement, row: TreeRow, isNew: boolean): void {
-    const [, sparkline, meter, text, name, steps] = element.children;
+    const [, sparkline, meter, text, jobs, steps] = element.children;
     const item = portKey(row.root.guid, row.root.port);
     setAttribute(element, "href", this.app.href({ view: "tree", item }));
     const slow = row.why === "slow_host";
     const share = slow ? row.blocked : row.xmit_utilization;
-    barOf(meter as HTMLElement, share, percent(share), slow ? blockedScale : utilizationScale);
-    const when = this.when(row);
+    const name = `${percent(share)} ${slow ? "blocked" : "used"}`;
+    barOf(meter as HTMLElement, share, name, slow ? blockedScale : utilizationScale);
+    (meter as HTMLElement).title =
+      `${slow ? "Blocked share" : "Utilization"} of ${row.root.node} / ${row.root.port}, mean of the time in which ports waited for it`;
+    setText(text, rootText(row, this.end));
     const [region] = row.regions;
-    const lost = duration((region ?? row).held_up_seconds);
-    setText(
-      text,
-      `${CAUSES[row.why] ?? row.why}${row.confidence === "low" ? " (low confidence)" : ""} ${when.text}; ${waitText(row, when.isOver)}; ${lost} lost`,
-    );
-    setText(name, region === undefined ? "" : upper(jobsText(region)));
+    setText(jobs, region === undefined ? "" : upper(jobsText(region)));
     if (isNew) this.chain(steps as HTMLElement, row);
     const port = this.topology.indexOf(row.root.guid, row.root.port);
     if (port >= 0)

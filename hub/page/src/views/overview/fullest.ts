@@ -7,6 +7,7 @@ import { BLOCKED, UTILIZATION } from "../../model/state";
 import type { Link, Topology } from "../../model/topology";
 import { percent } from "../../model/units";
 import { fillTo, h, patch, setText } from "../../parts/dom";
+import { BLOCKED_LEGEND, legend, UTILIZATION_LEGEND } from "../../parts/meter";
 import { panel } from "../panel";
 import { rowsThatFit } from "./room";
 
@@ -37,7 +38,8 @@ export class Fullest {
   ) {
     const frame = panel("Fullest links", "fullest");
     setText(frame.note, "utilization in each direction; below it the blocked share");
-    frame.body.append(this.list, this.empty);
+    const scales = legend([UTILIZATION_LEGEND, BLOCKED_LEGEND], []);
+    frame.body.append(this.list, this.empty, scales);
     this.element = frame.element;
   }
 
@@ -96,15 +98,12 @@ export class Fullest {
       const code = row.utilization[side];
       const share = code <= FULL ? code / FULL : null;
       setText(children[side === 0 ? 1 : 4], percent(share));
-      const [use, wait] = (children[side === 0 ? 2 : 3] as HTMLElement).children as unknown as [
-        HTMLElement,
-        HTMLElement,
-      ];
+      const half = children[side === 0 ? 2 : 3] as HTMLElement;
+      const [use, wait] = half.children as unknown as [HTMLElement, HTMLElement];
       fillTo(use, share ?? 0, utilizationScale.color(share ?? 0));
       const waits = row.blocked[side] <= FULL ? row.blocked[side] / FULL : 0;
       fillTo(wait, waits, blockedScale.color(0.35 + 0.5 * waits));
-      (children[side === 0 ? 2 : 3] as HTMLElement).title =
-        `${this.topology.nameOf(ends[side])} sends: utilization ${percent(share)}, blocked ${percent(row.blocked[side] <= FULL ? waits : null)}`;
+      half.title = `${this.topology.nameOf(ends[side])} sends: utilization ${percent(share)}, blocked ${percent(row.blocked[side] <= FULL ? waits : null)}`;
     });
   }
 }

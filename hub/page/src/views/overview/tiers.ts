@@ -68,7 +68,8 @@ export class Tiers {
       unit: () => "share",
     });
     const frame = panel("Tiers", "tiers", this.metric.element, save);
-    frame.note.textContent = "one tick a link; the triangle is the mean";
+    frame.note.textContent =
+      "one tick a link, the fullest with an outline; the triangle is the mean";
     this.strips = stripsOf(topology);
     frame.body.style.minHeight = `${(this.strips.length * ROW + 22) * zoom()}px`;
     this.element = frame.element;
@@ -186,7 +187,7 @@ export class Tiers {
     putRows(...place, Math.round((top + 2) * ratio), Math.round((ROW - 12) * ratio));
   }
 
-  /** Draws the mean as a triangle, and writes the mean and the max. */
+  /** Draws the mean as a triangle and an outline of the max, and writes both. */
   private numbers({ mean, known, most }: Sum, top: number, right: number): void {
     const { context } = this.surface;
     const colors = theme();
@@ -197,6 +198,11 @@ export class Tiers {
     }
     const text = this.isNarrow ? "" : `mean ${percent(mean)}, max `;
     context.fillText(`${text}${percent(most)}`, right, top + 11);
+    // The end of the scale can be pale. The outline is in the strip, which a slot draws again.
+    const place = Math.floor(most * Math.floor(this.width / TICK)) * TICK - 0.5;
+    const at = Math.max(0.5, Math.min(this.width - TICK - 1.5, place));
+    context.strokeStyle = colors.ink;
+    context.strokeRect(this.left + at, top + 1.5, TICK + 1, ROW - 11);
     const x = this.left + mean * (this.width - 2) + 1;
     const bottom = top + ROW - 8;
     triangle(context, colors.ink, x - 4.5, bottom, x + 4.5, bottom, x, bottom - 6);

@@ -1,6 +1,6 @@
 //! Describes the state of the fabric in one sentence, with its key figures.
 
-import type { ErrorRow, ErrorRows, SamplerRows, TreeRow, TreeRows } from "../../contract/types";
+import type { ErrorRows, SamplerRows, TreeRow, TreeRows } from "../../contract/types";
 import type { App } from "../../model/app";
 import type { Poll } from "../../model/poll";
 import { newestSlot, samplerState } from "../../model/samplers";
@@ -10,7 +10,7 @@ import { answersText, rootTexts, type Totals, totalsOf } from "../../model/total
 import { clock, count, grouped, percent, scaled, upper } from "../../model/units";
 import { h, setAttribute, setText } from "../../parts/dom";
 import { icon } from "../../parts/icons";
-import { faultsOf, isSevere } from "../faults";
+import { faultsOf, faultTexts, isSevere } from "../faults";
 
 interface Counted {
   utilization: Uint16Array | null;
@@ -24,6 +24,9 @@ const TITLES_OF_A_SLOT: ReadonlyMap<string, string> = new Map([
   ["fullest", "Fullest link"],
   ["blocked", "Blocked ports"],
 ]);
+
+/** Age of an answer of the hub that the page names, in milliseconds. */
+const OLD = 10_000;
 
 export class Verdict {
   readonly element: HTMLElement;
@@ -110,12 +113,7 @@ export class Verdict {
     const rows = isNow ? (samplers.answer?.rows ?? []) : [];
     const newest = newestSlot(rows);
     const states = rows.map((row) => samplerState(row, newest));
-    this.say(
-      trees.answer?.rows ?? null,
-      errors.answer?.rows ?? null,
-      states,
-      errors.error || trees.error,
-    );
+    this.say(trees.answer?.rows ?? null, errors.answer, states, errors.error || trees.error);
   }
 
   /** Returns the state that shows a port, or all ports if there is none. */
@@ -139,7 +137,7 @@ export class Verdict {
 
   private say(
     trees: TreeRow[] | null,
-    errors: ErrorRow[] | null,
+    errors: ErrorRows | null,
     samplers: ReturnType<typeof samplerState>[],
     failure: string,
   ): void {
@@ -152,28 +150,16 @@ export class Verdict {
       );
       return;
     }
-    const severe = faultsOf(errors).filter(isSevere);
-    const devices = severe.filter((row) =>
-      ["unreachable", "wrong_device"].includes(row.what),
-    ).length;
-    const links = severe.length - devices;
-    const counters = errors.filter((row) => row.increase !== null).length;
+    const faults = faultsOf(errors.rows);
+    const severe = faults.filter(isSevere);
     const parts: string[] = [];
     const clocks = samplers.filter((state) => state === "clock").length;
     const lost = samplers.filter((state) => state === "late" || state === "lost").length;
-    if (lost > 0)
-      parts.push(`${count(lost, "sampler")} ${lost === 1 ? "sends" : "send"} no records`);
+    if (lost > 0) parts.push(count(lost, "sampler sends no records", "samplers send no records"));
     if (clocks > 0)
-      parts.push(`${count(clocks, "sampler")} ${clocks === 1 ? "has" : "have"} a wrong clock`);
-    if (devices > 0)
-      parts.push(`${count(devices, "device")} ${devices === 1 ? "does" : "do"} not answer`);
-    if (links > 0)
-      parts.push(
-        `${count(links, "link")} ${links === 1 ? "is" : "are"} down, unstable or degraded`,
-      );
-    parts.push(...rootTexts(trees));
-    if (counters > 0) parts.push(`${count(counters, "error counter")} grew`);
-    const when = this.when();
+      parts.push(count(clocks, "sampler has a wrong clock", "samplers have a wrong clock"));
+    parts.push(...faultTexts(faults), ...rootTexts(trees));
+    const when = whenText(this.app, errors.to_ns / 1e6);
     if (parts.length === 0)
       this.show("ok", `All is well ${when}: every device answers, no congestion, no faults.`);
     else
@@ -183,16 +169,20 @@ export class Verdict {
       );
   }
 
-  private when(): string {
-    const { range, at } = this.app.state;
-    if (range !== null) return `from ${clock(range.from)} to ${clock(range.to)}`;
-    return at === null ? "in the last minute" : `in the minute before ${clock(at)}`;
-  }
-
   private show(state: "ok" | "alert" | "note" | "wait", text: string): void {
     setText(this.sentence, text);
     if (this.element.dataset.state === state) return;
     this.element.dataset.state = state;
     this.mark.replaceChildren(icon(state === "ok" ? "ok" : state === "wait" ? "events" : "alert"));
   }
+}
+
+/** Returns of which time an answer of the hub is, which can be older than the values. */
+export function whenText(
+  { state: { range, at }, span }: Pick<App, "state" | "span">,
+  to: number,
+): string {
+  if (range !== null) return `from ${clock(range.from)} to ${clock(range.to)}`;
+  const isNew = at === null && to > (span?.to ?? 0) - OLD;
+  return isNew ? "in the last minute" : `in the minute before ${clock(at ?? to)}`;
 }
