@@ -195,7 +195,7 @@ impl RawInput {
             Some(page) => Err(ConfigError::Value {
                 key: "inputs",
                 found: without_user(page),
-                expected: "as page the address of a hub without a password, such as https://hub1:8080",
+                expected: "as page an address without a password, such as https://hub1:8080",
             }),
         }
     }

@@ -23,13 +23,14 @@ const browser = await chromium.launch({
 const page = await browser.newPage({ colorScheme: "dark" });
 
 /** Waits until a view is ready, and takes its picture. */
-async function take(name, view, ready, { width = 1280, loading = 1500 } = {}) {
+async function take(name, view, ready, width = 1280) {
   await page.setViewportSize({ width, height: 800 });
   await page.goto("about:blank");
   await page.goto(`${values.url}/#/${view}`);
   await page.waitForFunction(ready, null, { timeout: LONGEST });
   // Its pictures load after its texts.
-  await page.waitForTimeout(loading);
+  await page.waitForSelector("main[aria-busy='false']");
+  await page.waitForTimeout(1500);
   await page.screenshot({ path: `${values.out}/hub-${name}.png` });
 }
 
@@ -38,17 +39,14 @@ await take("overview", "overview", () => {
   const isWhole = document.querySelector(".fault") && document.querySelector(".sampler[role]");
   return isWhole && cause.startsWith("the link is full since");
 });
-await take(
-  "heatmap",
-  "heatmap",
-  () => /click opens/.test(document.querySelector(".foot")?.textContent ?? ""),
-  { loading: 10_000 },
+await take("heatmap", "heatmap", () =>
+  /click opens/.test(document.querySelector(".foot")?.textContent ?? ""),
 );
 await take(
   "job",
   `job/${job}`,
   () => document.querySelectorAll(".job-part .table-row:not([hidden])").length > 5,
-  { width: 1366 },
+  1366,
 );
 await take("groups", "groups", () => document.querySelector(".group-figures b") !== null);
 await browser.close();

@@ -74,8 +74,8 @@ pub(super) static RULES: LazyLock<FxHashMap<&'static str, Rule>> = LazyLock::new
         (
             Rule::Plain,
             "alert ca confidence counters ends event fabric finding guid identity kind kinds \
-         limits_by link link_source link_speed_active link_width_active metric page part part_page peer_guid \
-         port_state ratio role runbook saturated serial severity source stat state status \
+         limits_by link link_source link_speed_active link_width_active metric page part part_page \
+         peer_guid port_state ratio role runbook saturated serial severity source stat state status \
          unit units vendor verdict version what",
         ),
         (

@@ -108,6 +108,7 @@ impl<'a> Ranked<'a> {
         // After a restart, no record has named the peer yet.
         let peer = port.map_or(subject.peer, |port| port.peer_guid.zip(port.peer_port));
         let other = peer.and_then(|(guid, port)| state.store.physical.get((guid, Some(port))));
+        // A port that does not answer has this code in each metric.
         let is_silent = |key: PortKey| {
             let code = frame.and_then(|frame| frame.values[0].get(frame.topology.find(key)?));
             code == Some(&NO_ANSWER)

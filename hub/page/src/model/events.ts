@@ -31,9 +31,9 @@ type SwitchOf = (guid: string) => string | undefined;
 
 /**
  * Folds the events of a minute. What several samplers report happened once. Equal are those of a
- * port or a device with
- * the same detail, whichever sampler reports them, those of a sampler or of the hub about the same
- * sampler or with the same detail, and all changes of the window of a sampler.
+ * port or a device with the same detail, whichever sampler reports them, those of a sampler or of
+ * the hub about the same sampler or with the same detail, and all changes of the window of a
+ * sampler.
  * A host that does not answer is in the row of its switch if the switch does not answer either.
  * The rows are newest first, and so is the result.
  */

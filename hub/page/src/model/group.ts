@@ -61,7 +61,7 @@ export function largest(rates: readonly Course[], most: number, what: string): C
 }
 
 /** Sorts the ports into and out of a group by both, so that a port has one place in both. */
-export function aligned<Rate extends Course>(...lists: readonly Rate[][]): Rate[][] {
+export function inOneOrder<Rate extends Course>(...lists: readonly Rate[][]): Rate[][] {
   const sums = new Map<string, number>();
   for (const { port, gbps } of lists.flat())
     sums.set(

@@ -3,7 +3,7 @@
 import { codeIn, hasValue, knownShare, shareOf, stateOf } from "../contract/frame";
 import type { Metric } from "../contract/types";
 import { type Cell, head } from "./csv";
-import { aligned, duration, percent, scaled, significant } from "./units";
+import { duration, percent, scaled, significant, withSameDigits } from "./units";
 
 const AGGREGATES: Record<string, string> = { mean: "mean", p95: "95th percentile" };
 
@@ -52,7 +52,7 @@ export function axisTexts(metric: Pick<Metric, "unit">, values: readonly number[
   // A scale can end below one percent.
   const text = (value: number) =>
     metric.unit === "share" ? `${significant(100 * value)}\u00a0%` : valueText(metric, value, like);
-  return aligned(values.map(text));
+  return withSameDigits(values.map(text));
 }
 
 /** Returns a value with its unit. Values beside each other are formatted like the largest one. */

@@ -16,7 +16,7 @@ export function percent(share: number | null | undefined): string {
 }
 
 /** Gives the numbers of an axis the same digits: as many as one of them needs. */
-export function aligned(texts: readonly string[]): string[] {
+export function withSameDigits(texts: readonly string[]): string[] {
   const parts = texts.map((text) => /^(.*?\d)(?:\.(\d*?)0*)?(\D*)$/.exec(text) ?? [text, text]);
   const digits = Math.max(...parts.map(([, , rest]) => rest?.length ?? 0));
   return parts.map(([, whole, rest = "", unit = ""]) => {

@@ -285,7 +285,7 @@ export class Table<Row> {
     this.body.style.maxHeight = `${this.heights.whole(room)}px`;
   }
 
-  /** Why the rows keep their places while their values change; empty if nobody uses them. */
+  /** Why the rows keep their places while their values change; empty if they are not in use. */
   get held(): string {
     if (this.body.matches(":hover")) return "the pointer is on the table";
     if (this.body.contains(document.activeElement)) return "the focus is in the table";

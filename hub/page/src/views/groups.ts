@@ -6,7 +6,14 @@ import type { GroupDetail, GroupRows, GroupSender, GroupTarget, PortRate } from 
 import { LINES } from "../draw/lines";
 import { zoom } from "../draw/theme";
 import type { App } from "../model/app";
-import { aligned, binEnds, type Course, largest, partialSpans, senderName } from "../model/group";
+import {
+  binEnds,
+  type Course,
+  inOneOrder,
+  largest,
+  partialSpans,
+  senderName,
+} from "../model/group";
 import { Poll } from "../model/poll";
 import type { Topology } from "../model/topology";
 import { clock, count, grouped, percent, scaled } from "../model/units";
@@ -221,7 +228,7 @@ class GroupsView implements View {
           row.bin_ns / 1e6,
         ),
       );
-    const [into, out] = aligned(row.into, row.out);
+    const [into, out] = inOneOrder(row.into, row.out);
     ports(this.charts.into, into);
     ports(this.charts.out, out);
     this.charts.senders.show(curves(senders, "senders"), from, to);

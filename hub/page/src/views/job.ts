@@ -78,7 +78,7 @@ class JobView implements View {
       height: 188 * zoom(),
       select: (from, to) => app.go({ range: { from, to }, at: null }, true),
     });
-    // The trees of the whole fabric tell whose traffic they have.
+    // The trees of the whole fabric have the jobs whose traffic they are.
     this.causes = new Poll(
       app,
       "trees",

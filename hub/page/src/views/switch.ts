@@ -368,7 +368,7 @@ class SwitchView implements View {
     return texts.join("; ");
   }
 
-  /** Returns whether the only thing to tell of a port is that its link is to watch. */
+  /** Returns whether a port has no fault, but its link is to watch. */
   private isWatched(port: number): boolean {
     return this.verdicts.get(port)?.verdict === "watch" && this.faults(port) === "";
   }

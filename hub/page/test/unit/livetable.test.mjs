@@ -17,23 +17,23 @@ globalThis.Text = class {};
 globalThis.document = { createElement: () => new Element() };
 const { LiveTable } = await load("src/views/livetable.ts");
 
-/** Returns a function that shows a slot, and then what the table was told and the note about it. */
+/** Returns a function that shows a slot, and then what the table did and the note about it. */
 function shower() {
   const app = { shown: 0, isLive: true, option: () => "", topology: null };
-  const told = [];
-  const table = { held: "", setRows: () => told.push("all") };
-  table.sortSoon = () => told.push("sorted");
-  table.refresh = () => told.push("values");
+  const done = [];
+  const table = { held: "", setRows: () => done.push("all") };
+  table.sortSoon = () => done.push("sorted");
+  table.refresh = () => done.push("values");
   const live = new LiveTable(app, table, [1, 2], () => [], "port");
   return (shown, held, isLive = true) => {
     Object.assign(app, { shown, isLive });
     table.held = held;
     live.update(true);
-    return [told.pop(), live.order.textContent];
+    return [done.pop(), live.order.textContent];
   };
 }
 
-test("live_rows_are_sorted_in_each_slot_unless_somebody_uses_them", () => {
+test("live_rows_are_sorted_in_each_slot_while_they_are_not_in_use", () => {
   const show = shower();
   assert.deepEqual(show(1, ""), ["all", ""]);
   assert.deepEqual(show(2, ""), ["sorted", ""]);

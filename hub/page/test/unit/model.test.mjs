@@ -40,7 +40,7 @@ const { managersText } = await load("src/model/managers.ts");
 const { eventText, folded, kindsOf, readable, samplerText } = await load("src/model/events.ts");
 const { rangeOf, usualRange } = await load("src/views/heatmap/range.ts");
 const { courseRows, csv, fileName, timeCells } = await load("src/model/csv.ts");
-const { aligned, binEnds, largest, partialSpans } = await load("src/model/group.ts");
+const { binEnds, inOneOrder, largest, partialSpans } = await load("src/model/group.ts");
 
 const topologyOf = (options) => new Topology({ generation: 1, ...new Fabric(options) });
 
@@ -797,7 +797,7 @@ test("job_that_fills_the_link_waits_for_its_own_traffic", () => {
 
 test("port_of_a_group_has_one_place_into_and_out_of_it", () => {
   const rate = (port, ...gbps) => ({ port, gbps, covered: [1, 1] });
-  const [into, out] = aligned(
+  const [into, out] = inOneOrder(
     [rate("a", 5, 5), rate("b", 1, null)],
     [rate("a", 0, 0), rate("b", 20, 1)],
   );

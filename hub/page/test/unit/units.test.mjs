@@ -42,7 +42,7 @@ test("numbers_of_an_axis_have_the_same_digits", () => {
     [["100 %"], ["100 %"]],
     [["–"], ["–"]],
   ];
-  for (const [texts, expected] of cases) assert.deepEqual(units.aligned(texts), expected);
+  for (const [texts, expected] of cases) assert.deepEqual(units.withSameDigits(texts), expected);
 });
 
 test("values_beside_each_other_have_the_prefix_and_the_digits_of_the_largest", () => {
