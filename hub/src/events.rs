@@ -40,6 +40,8 @@ pub(crate) struct EventRow {
     pub(crate) node: Option<String>,
     /// Details as text.
     pub(crate) detail: String,
+    /// Name of the region of congestion that began or ended. `None` for any other event.
+    pub(crate) region: Option<String>,
     /// Whether the event shows a fault.
     pub(crate) severe: bool,
 }
@@ -109,6 +111,7 @@ impl EventRow {
             lid: event.lid,
             node: None,
             detail: event.detail.to_string(),
+            region: None,
             severe: SEVERE.contains(&&*event.event),
         }
     }
@@ -125,6 +128,7 @@ impl EventRow {
             lid: None,
             node: None,
             detail,
+            region: None,
             severe: SEVERE.contains(&event),
         }
     }
@@ -144,6 +148,7 @@ impl EventRow {
             + self.event.len()
             + self.node.as_ref().map_or(0, String::len)
             + self.detail.len()
+            + self.region.as_ref().map_or(0, String::len)
     }
 
     /// Returns the record of the event, for a fold.

@@ -63,6 +63,8 @@ pub(crate) struct Sampler {
     /// Input from which the last record came.
     #[serde(serialize_with = "crate::shared::text")]
     pub(crate) input: Arc<str>,
+    /// Name with the HCA port and, for a secondary sampler, the role.
+    pub(crate) title: String,
     /// Page of the hub of this part of the fabric, as configured for the input.
     #[serde(serialize_with = "crate::shared::optional")]
     pub(crate) part_page: Option<Arc<str>>,
@@ -551,15 +553,6 @@ impl Sampler {
         self.lines_lost = self.lines_lost.saturating_add(sweep.lines_lost);
     }
 
-    /// Returns the name with the HCA port and, for a secondary sampler, the role.
-    pub(crate) fn title(&self) -> String {
-        let role = match Role::named(&self.role) {
-            Some(Role::Secondary) => " secondary",
-            _ => "",
-        };
-        format!("{} {}/{}{role}", self.sampler, self.ca, self.ca_port)
-    }
-
     /// Returns whether its records arrived live, and not only from a finished recording.
     pub(crate) const fn is_live(&self) -> bool {
         self.live_heard.is_some()
@@ -570,6 +563,10 @@ impl Sampler {
         interval_ns: u64,
         arrival: Arrival<'_>,
     ) -> Self {
+        let role_text = match Role::named(role) {
+            Some(Role::Secondary) => " secondary",
+            _ => "",
+        };
         Self {
             sampler: Arc::clone(name),
             ca: ca.clone(),
@@ -579,6 +576,7 @@ impl Sampler {
             wrong_clock: false,
             clock_distance_ns: None,
             input: Arc::clone(arrival.input),
+            title: format!("{name} {ca}/{ca_port}{role_text}"),
             part_page: None,
             version: String::new(),
             interval_ns,
@@ -672,6 +670,31 @@ mod tests {
             (4, 3, 1, 3)
         );
         assert_eq!((row.answered.len(), row.answered[0]), (5, 0.75));
+    }
+
+    #[test]
+    fn title_has_the_port_and_the_role_of_a_secondary() {
+        let (mut samplers, input) = (Samplers::default(), "x".into());
+        for role in ["primary", "secondary"] {
+            let start = Start {
+                role: role.into(),
+                ca: "mlx5_0".into(),
+                ca_port: PortNum(2),
+                ..start(1)
+            };
+            samplers.start(
+                &start,
+                Arrival {
+                    input: &input,
+                    heard: Heard {
+                        at: Duration::ZERO,
+                        wall_ns: None,
+                    },
+                },
+            );
+        }
+        let titles: Vec<_> = samplers.rows().into_iter().map(|row| row.title).collect();
+        assert_eq!(titles, ["s mlx5_0/2", "s mlx5_0/2 secondary"]);
     }
 
     #[test]

@@ -115,7 +115,7 @@ fn failover_is_an_event_with_the_old_and_the_new_master() {
         events.contains(&sm(&new, new_lid, "master, priority 3")),
         "{events:?}"
     );
-    let detail = format!("the master was {old} at LID {old_lid}, and is {new} at LID {new_lid}");
+    let detail = format!("{new} at LID {new_lid} is the master in place of {old} at LID {old_lid}");
     assert_eq!(
         events.pop(),
         Some(("sm_change".to_owned(), new.clone(), new_lid, detail))

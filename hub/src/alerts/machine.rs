@@ -43,6 +43,8 @@ pub(crate) struct Finding {
     pub(crate) summary: String,
     /// Name of the region of congestion.
     pub(crate) region: Option<String>,
+    /// Time from which the condition is true, if the records have it.
+    pub(crate) since_ns: Option<u64>,
 }
 
 impl Subject {
@@ -125,7 +127,7 @@ impl Alert {
             summary: finding.summary,
             region: finding.region,
             runbook: settings.runbook(condition),
-            since_ns: wall_ns,
+            since_ns: finding.since_ns.unwrap_or(wall_ns),
             resolved_ns: None,
             is_told: false,
             held: Duration::ZERO,

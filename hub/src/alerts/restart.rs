@@ -92,6 +92,7 @@ impl Saved {
             node: self.node,
             summary: self.summary,
             region: self.region,
+            since_ns: None,
         };
         let mut alert = Alert::new(finding, (Duration::ZERO, self.since_ns), settings);
         (alert.state, alert.held) = (self.state, self.held);

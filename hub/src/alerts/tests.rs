@@ -36,6 +36,7 @@ fn dead(guid: u64) -> Finding {
         node: None,
         summary: "x".to_owned(),
         region: None,
+        since_ns: None,
     }
 }
 

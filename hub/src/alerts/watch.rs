@@ -67,7 +67,8 @@ const MAX_WAITING: usize = 500_000;
 const MAX_JOBS: usize = 10;
 
 /// What precedes the jobs that caused and that suffered a region, in the text of its end.
-pub(crate) const JOBS_OF_REGION: [&str; 2] = ["; caused by ", "; suffered by "];
+pub(crate) const JOBS_OF_REGION: [&str; 2] =
+    ["; jobs that caused it: ", "; jobs that suffered it: "];
 
 /// Root, cause and begin of a region of congestion.
 type RegionId = (PortKey, RootCause, u64);
@@ -274,8 +275,11 @@ impl Watch {
         for tree in roots {
             let of_root = by_root.get(&(tree.root, tree.cause)).into_iter().flatten();
             let region = of_root.max_by_key(|region| region.span_ns);
-            let name = region.map(|region| regions.region_name(region));
-            self.found.push(root_finding(trees.row(tree), name));
+            self.found.push(Finding {
+                region: region.map(|region| regions.region_name(region)),
+                since_ns: region.map(|region| region.span_ns.0),
+                ..root_finding(trees.row(tree))
+            });
             begun.extend(region.map(|region| (tree.root, tree.cause, region.span_ns.0)));
         }
         self.report(hub, &regions, begun);
@@ -294,9 +298,8 @@ impl Watch {
         };
         let new = begun.difference(&self.reported).filter_map(region);
         events.extend(new.map(|region| {
-            let name = regions.region_name(region);
-            let detail = format!("region {name}: {}", why(region.cause));
-            (region.root, region.span_ns.0, "congestion_began", detail)
+            let detail = why(region.cause).to_owned();
+            (region, region.span_ns.0, "congestion_began", detail)
         }));
         self.reported.extend(begun);
         let mut ended = Vec::new();
@@ -308,22 +311,18 @@ impl Watch {
         if !ended.is_empty() {
             let runs = congestion::runs(hub, regions);
             events.extend(ended.into_iter().map(|region| {
-                let row = regions.region(region, &runs, None);
-                (
-                    region.root,
-                    region.span_ns.1,
-                    "congestion_ended",
-                    ended_text(&row),
-                )
+                let detail = ended_text(&regions.region(region, &runs, None));
+                (region, region.span_ns.1, "congestion_ended", detail)
             }));
         }
         let mut state = hub.write();
-        for ((guid, port), ts, event, detail) in events {
-            let node = regions.name((guid, port)).node;
+        for (region, ts, event, detail) in events {
+            let (guid, port) = region.root;
             state.events.add(EventRow {
                 guid: Some(guid),
                 port: Some(port),
-                node: Some(node.into()),
+                node: Some(regions.name(region.root).node.into()),
+                region: Some(regions.region_name(region)),
                 ..EventRow::of_hub(ts, event, detail)
             });
         }
@@ -493,12 +492,13 @@ impl Watch {
             all.push(Finding {
                 condition,
                 subject: Subject {
-                    sampler: Some(sampler.title()),
+                    sampler: Some(sampler.title.clone()),
                     ..Subject::default()
                 },
                 node: None,
-                summary: format!("Sampler {} {what}", name(&sampler.title())),
+                summary: format!("Sampler {} {what}", name(&sampler.title)),
                 region: None,
+                since_ns: None,
             });
         };
         if !sampler.connected {
@@ -516,7 +516,7 @@ impl Watch {
                 format!("has a clock that is wrong by {seconds:.1} s"),
             );
         }
-        let totals = self.totals.entry(sampler.title()).or_default();
+        let totals = self.totals.entry(sampler.title.clone()).or_default();
         totals.push_back((wall_ns, sampler.slots_missed, sampler.lines_lost));
         while totals
             .get(1)
@@ -627,10 +627,7 @@ fn find_managers(hub: &Hub, wall_ns: u64, all: &mut Vec<Finding>) -> bool {
         limit: 1,
     });
     if let Some(change) = change.first() {
-        let summary = format!(
-            "Another subnet manager is the master: {}",
-            Printable(&change.detail)
-        );
+        let summary = format!("Another subnet manager: {}", Printable(&change.detail));
         all.push(of_fabric(&conditions::SM_CHANGED, summary));
     }
     let managers = managers::find(hub, (0, u64::MAX)).rows;
@@ -674,8 +671,8 @@ const fn why(cause: RootCause) -> &'static str {
     }
 }
 
-/// Returns the finding about a root of congestion, with the name of its region.
-fn root_finding(row: TreeRow, region: Option<String>) -> Finding {
+/// Returns the finding about a root of congestion.
+fn root_finding(row: TreeRow) -> Finding {
     let summary = format!(
         "{} is the root of congestion, because {}; {} and {} wait",
         of_port(&row.root),
@@ -683,18 +680,14 @@ fn root_finding(row: TreeRow, region: Option<String>) -> Finding {
         count(row.host_ports, "host port"),
         count(row.switch_ports, "switch port")
     );
-    Finding {
-        region,
-        ..at_port(&conditions::CONGESTION_ROOT, &row.root, summary)
-    }
+    at_port(&conditions::CONGESTION_ROOT, &row.root, summary)
 }
 
 /// Describes a region that ended.
 fn ended_text(row: &RegionRow) -> String {
     let seconds = (row.until_ns - row.since_ns) as f64 / SECOND_NS as f64;
     let mut text = format!(
-        "region {}: {seconds:.1} s, in which {} waited for {:.1} s in all",
-        row.region,
+        "{seconds:.1} s, in which {} waited for {:.1} s in all",
         count(row.host_ports + row.switch_ports, "port"),
         row.held_up_seconds
     );
@@ -746,6 +739,7 @@ fn at_port(condition: &'static Condition, port: &PortName, summary: String) -> F
         node: Some(port.node.to_string()).filter(|node| !node.is_empty()),
         summary,
         region: None,
+        since_ns: None,
     }
 }
 
@@ -756,5 +750,6 @@ fn of_fabric(condition: &'static Condition, summary: String) -> Finding {
         node: None,
         summary,
         region: None,
+        since_ns: None,
     }
 }

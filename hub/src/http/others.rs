@@ -74,21 +74,24 @@ pub(super) static RULES: LazyLock<FxHashMap<&'static str, Rule>> = LazyLock::new
         (
             Rule::Plain,
             "alert ca confidence counters ends event fabric finding guid identity kind kinds \
-         limits_by link link_source link_speed_active link_width_active metric page part part_page \
+         limits_by link link_source link_speed_active link_width_active metric page part \
          peer_guid port_state ratio role runbook saturated serial severity source stat state status \
          unit units vendor verdict version what",
         ),
         (
             Rule::Name,
             "changing from from_leaf host left_out missing node nodes partial peer \
-         peer_node sampler to to_leaf unknown",
+         peer_node sampler title to to_leaf unknown",
         ),
         (
             Rule::Text,
             "changed detail error group id link_down port reason region summary text values \
          why worth",
         ),
-        (Rule::Empty, "archive inputs marks_error receivers"),
+        (
+            Rule::Empty,
+            "archive inputs marks_error part_page receivers",
+        ),
     ];
     let fields =
         |(rule, fields): (_, &'static str)| fields.split(' ').map(move |field| (field, rule));

@@ -210,7 +210,7 @@ mod tests {
                 "sm_change",
                 Some(8),
                 Some(2),
-                "the master was 0x7 at LID 1, and is 0x8 at LID 2",
+                "0x8 at LID 2 is the master in place of 0x7 at LID 1",
             ),
             event(13, "sm", Some(8), Some(2), "master, priority 5"),
         ];
@@ -259,7 +259,7 @@ mod tests {
                 "sm_change",
                 Some(8),
                 Some(2),
-                "the master was 0x7 at LID 1, and is 0x8 at LID 2",
+                "0x8 at LID 2 is the master in place of 0x7 at LID 1",
             ),
             event(13, "local_change", None, None, detail),
             event(
@@ -267,7 +267,7 @@ mod tests {
                 "sm_change",
                 Some(8),
                 Some(2),
-                "the master was 0x7 at LID 1, and is 0x8 at LID 2",
+                "0x8 at LID 2 is the master in place of 0x7 at LID 1",
             ),
             event(15, "sm", Some(8), Some(2), "master, priority 5"),
         ];

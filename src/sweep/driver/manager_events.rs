@@ -57,8 +57,8 @@ impl<T: Transport, C: Clock> Driver<T, C> {
     pub(super) fn report_master_change(&mut self, slot: u64, from: ManagerPort, to: ManagerPort) {
         tracing::warn!(from = %from.guid, from_lid = %from.lid, to = %to.guid, to_lid = %to.lid, "another subnet manager has become the master; check why");
         let detail = format!(
-            "the master was {} at LID {}, and is {} at LID {}",
-            from.guid, from.lid, to.guid, to.lid
+            "{} at LID {} is the master in place of {} at LID {}",
+            to.guid, to.lid, from.guid, from.lid
         );
         self.push_event(
             (slot, self.unix_now()),

@@ -509,6 +509,10 @@ export interface Event {
   node: string | null;
   detail: string;
   /**
+   * Name of the region of congestion that began or ended; null for any other event
+   */
+  region: string | null;
+  /**
    * Whether the event shows a fault
    */
   severe: boolean;
@@ -1187,6 +1191,10 @@ export interface Sampler {
    */
   clock_distance_ns: number | null;
   input: string;
+  /**
+   * Name with the HCA port and, for a secondary sampler, the role; alerts about it have it as `sampler`
+   */
+  title: string;
   /**
    * Page of the hub of this part of the fabric, as configured for the input; null without one
    */

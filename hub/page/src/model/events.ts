@@ -2,7 +2,7 @@
 
 import type { EventRow, EventRows } from "../contract/types";
 import type { Topology } from "./topology";
-import { count, dayTime, grouped } from "./units";
+import { count, grouped } from "./units";
 
 /** An event, with how often it happened and the number of samplers that report it. */
 export interface FoldedEvent extends EventRow {
@@ -91,28 +91,15 @@ function foldedEqual(rows: readonly EventRow[]): FoldedEvent[] {
 }
 
 /**
- * Returns the details of an event or the summary of an alert as a person reads them: the new master
- * by its name and before the old one, a region by its root and its begin, and jobs as such.
+ * Returns the details of an event or the summary of an alert with the names of devices in place of
+ * their GUIDs.
  */
 export function readable(
   text: string,
   topology: Pick<Topology, "deviceOf" | "devices"> | null,
 ): string {
   const name = (guid: string) => topology?.devices[topology.deviceOf(guid)]?.node ?? guid;
-  return text
-    .replace(
-      /(Another subnet manager is the master: )?the master was (0x\w+)(.*?), and is (0x\w+)(.*)/,
-      (_, first, old, at, guid, now) =>
-        `${first ? "The" : "the"} master is ${name(guid)}${now}, and was ${name(old)}${at}`,
-    )
-    .replace(
-      /^region (.+)\/(\d+)@(\d+):/,
-      (_, node, port, begin) => `region of ${node} / ${port} from ${dayTime(1000 * begin)}:`,
-    )
-    .replace(
-      /(; (?:caused|suffered) by) ([^;]+)/g,
-      (_, verb, jobs) => `${verb} ${jobs.includes(",") ? "jobs" : "job"} ${jobs}`,
-    );
+  return text.replace(/\b0x[0-9a-f]+\b/g, name);
 }
 
 /** Returns the name of an event, and how often it happened in which time. */

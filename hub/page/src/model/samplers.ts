@@ -64,9 +64,7 @@ export const DROPPED = "IbnetRecordsDropped";
 
 /** Returns whether the condition of an alert about a sampler is true now, as the hub decides. */
 export function hasAlert(alerts: readonly AlertRow[], row: SamplerRow, name: string): boolean {
-  const role = row.role === "secondary" ? " secondary" : "";
-  const title = `${row.sampler} ${row.ca}/${row.ca_port}${role}`;
   return alerts.some(
-    ({ alert, sampler, state }) => alert === name && sampler === title && state !== "resolved",
+    ({ alert, sampler, state }) => alert === name && sampler === row.title && state !== "resolved",
   );
 }

@@ -77,7 +77,7 @@ export function eventColumns(app: App): Column<FoldedEvent>[] {
       title: "Subject",
       width: "minmax(120px, 1fr)",
       value: (row) => row.node ?? row.sampler,
-      saved: (row) => subjectText(row, samplerText(row)),
+      saved: (row) => row.region ?? subjectText(row, samplerText(row)),
       draw: (cell, row) => {
         const isRegion = row.event.startsWith("congestion_");
         const shown = row.ts / 1e6 + (row.event === "congestion_began" ? AFTER : 0);

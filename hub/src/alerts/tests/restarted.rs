@@ -165,7 +165,7 @@ fn conditions_over_some_minutes_are_not_over_after_a_restart() {
     let path = folder.path().join("alerts");
     let mut fabric = Fabric::new(|raw| raw.recovery = "1m".to_owned());
     fabric.run(20, healthy, json!({}));
-    fabric.event("sm_change", 0x102, "the master was 0x101, and is 0x102");
+    fabric.event("sm_change", 0x102, "0x102 is the master in place of 0x101");
     fabric.run(20, healthy, json!({"slots_missed": 1, "lines_lost": 2}));
     let ids = |fabric: &Fabric| -> Vec<String> {
         let firing = firing(&fabric.watched).into_iter();
