@@ -3,6 +3,7 @@
 
     tests/fleet/hub.py                                20,000 ports for 15 minutes, in real time
     tests/fleet/hub.py --fast --seconds 120           as fast as the hub reads, for the CPU time of a slot
+    tests/fleet/hub.py --ask --ports 100000           with a client that asks for everything, and how long it waits
 
 The samplers of one simulated fabric are recorded with all counter groups, the physical layer, sensors, modules, states
 of links, events and routes. Copies of these slots, with other names, GUIDs and times, are the large fabric. After the
@@ -21,6 +22,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.request
 
@@ -34,6 +36,10 @@ SLOTS = 120
 
 #: Samplers of a copy.
 SAMPLERS = 6
+
+#: What the client of `--ask` asks for.
+ANSWERS = ["health", "topology", "links?top=500", "links/health?top=500", "alerts", "errors", "trees", "heat",
+           "ports?q=node&limit=500", "events?limit=500", "samplers", "timeline"]
 
 SLOT = re.compile(rb'"slot":(\d+)')
 
@@ -111,7 +117,7 @@ class Hub:
         self.write = self.process.stdin.write if args.fast else self.listener.accept()[0].sendall
 
     def get(self, path):
-        with urllib.request.urlopen(f"{self.url}/api/v1/{path}", timeout=60) as answer:
+        with urllib.request.urlopen(f"{self.url}/api/v1/{path}", timeout=300) as answer:
             return answer.read()
 
     def threads(self):
@@ -139,6 +145,29 @@ class Hub:
             time.sleep(2)
 
 
+class Client:
+    """Asks a hub for all answers in turn, and remembers how long each took."""
+
+    def __init__(self, hub):
+        self.hub, self.times, self.is_over = hub, {path: [] for path in ANSWERS}, False
+        self.thread = threading.Thread(target=self.ask, daemon=True)
+        self.thread.start()
+
+    def ask(self):
+        while not self.is_over:
+            for path in ANSWERS:
+                begin = time.monotonic()
+                self.hub.get(path)
+                self.times[path].append(time.monotonic() - begin)
+            time.sleep(1)
+
+    def end(self):
+        self.is_over = True
+        self.thread.join()
+        for path, times in self.times.items():
+            print(f"{path}: {len(times)} answers, mean {sum(times) / len(times):.2f} s, longest {max(times):.2f} s")
+
+
 def share(after, before, seconds):
     """Describes the CPU time between two readings as a share of a core."""
     used = after - before
@@ -157,7 +186,8 @@ def play(args, folder):
     try:
         first = int(time.time()) + 1 - args.fast * (args.seconds + 10)
         before = start = hub.threads()
-        lag = late = 0
+        lag, late, since = 0, 0, time.monotonic()
+        client = Client(hub) if args.ask else None
         for slot in range(first, first + args.seconds):
             for place, text in enumerate(player.texts(slot, copies, slot == first)):
                 # The samplers send in the first half of the second.
@@ -172,10 +202,13 @@ def play(args, folder):
             if played % args.report == 0 or played == args.seconds:
                 health = hub.settled() if args.fast else json.loads(hub.get("health"))
                 now = hub.threads()
-                print(f"{played:5} slots: {share(now, before, (played - 1) % args.report + 1)}, resident {hub.resident() / 1e6:,.0f} MB, "
+                passed = (played - 1) % args.report + 1 if args.fast else time.monotonic() - since
+                print(f"{played:5} slots: {share(now, before, passed)}, resident {hub.resident() / 1e6:,.0f} MB, "
                       f"kept {health['kept']['octets'] / 1e6:,.0f} MB"
                       + ("" if args.fast else f", lag at most {lag / 1e9:.2f} s, player late by {late:.1f} s"), flush=True)
-                before, lag, late = now, 0, 0
+                before, lag, late, since = now, 0, 0, time.monotonic()
+        if client:
+            client.end()
         health, used = hub.settled(), hub.threads() - start
         print(f"{1e6 * used.total() / health['counts']['added']:.2f} us a port record; counts {health['counts']}, malformed {health['inputs'][0]['malformed']}")
         # A lookup for alerts of the last records, and nothing else.
@@ -199,6 +232,7 @@ def main():
     parser.add_argument("--seconds", type=int, default=900, metavar="N")
     parser.add_argument("--report", type=int, default=60, metavar="N", help="slots between two lines of the output")
     parser.add_argument("--answers", type=int, default=5, metavar="N", help="answers of each kind at the end")
+    parser.add_argument("--ask", action="store_true", help="a client asks for all answers in turn")
     parser.add_argument("--fast", action="store_true", help="write to standard input of the hub, as fast as it reads")
     parser.add_argument("--folder", metavar="DIR", help="keep the recording in this folder, or take it from there")
     parser.add_argument("--option", action="append", default=[], metavar="TEXT", help="argument of ibnet-hub")
