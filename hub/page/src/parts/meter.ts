@@ -89,7 +89,7 @@ interface Area extends Size {
   stride: number;
 }
 
-/** Draws a sparkline into transparent pixels. A base line continues through the gaps. */
+/** Draws a sparkline into transparent pixels. The base line has points where there is no value. */
 export function paintSpark(
   pixels: Int32Array,
   { x, width, height, stride }: Area,
@@ -98,15 +98,19 @@ export function paintSpark(
   ratio: number,
 ): void {
   const base = (height - 1) * stride + x;
-  pixels.fill(pixelOf(theme().line), base, base + width);
+  const dot = Math.round(ratio);
   const column = width / codes.length;
   for (let index = 0; index < codes.length; index++) {
-    if (!hasValue(codes[index])) continue;
+    const first = Math.round(index * column);
+    const end = Math.min(width, Math.max(first + 1, Math.round((index + 1) * column)));
+    if (!hasValue(codes[index])) {
+      for (let at = first; at < end; at++)
+        if (at % (4 * dot) < dot) pixels[base + at] = pixelOf(theme().muted);
+      continue;
+    }
     const share = codes[index] / FULL;
     const size = Math.round(Math.max(ratio, share * (height - 1)));
     const color = pixelOf(scale.color(0.12 + 0.88 * share));
-    const first = Math.round(index * column);
-    const end = Math.min(width, Math.max(first + 1, Math.round((index + 1) * column)));
     for (let y = height - size; y < height; y++)
       pixels.fill(color, y * stride + x + first, y * stride + x + end);
   }

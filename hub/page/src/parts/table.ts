@@ -188,7 +188,7 @@ export class Table<Row> {
           2 * GAP,
         );
     const wraps = sentence !== undefined && least > SPARE * window.innerWidth;
-    const height = isPhone ? LINE * lines.length : wraps ? 2 * LINE - 6 : (options.height ?? 32);
+    const height = isPhone ? LINE * lines.length : wraps ? 2 * LINE - 8 : (options.height ?? 32);
     const text = isPhone && sentence !== undefined ? sentence.value : null;
     this.heights = new RowHeights(
       Math.round(height * zoom()),
@@ -253,6 +253,8 @@ export class Table<Row> {
       this.scrolled();
     });
     this.observer.observe(this.body);
+    // The room for a table that has less than it could have.
+    this.observer.observe(document.body);
     this.marks();
   }
 
@@ -277,12 +279,18 @@ export class Table<Row> {
   private measure(): void {
     if (this.sentence !== undefined)
       this.heights.measure(this.rows, this.heads.get(this.sentence.id)!, this.body);
-    this.inner.style.height = `${this.heights.top(this.rows.length)}px`;
-    if (!phone().matches) return;
-    // As the style sheet does where all rows are equal.
-    this.body.style.maxHeight = "";
-    const room = this.element.clientHeight - this.body.offsetTop;
-    this.body.style.maxHeight = `${this.heights.whole(room)}px`;
+    const all = this.heights.top(this.rows.length);
+    const { element, body } = this;
+    this.inner.style.height = `${all}px`;
+    // The table ends with a whole row.
+    body.style.maxHeight = element.style.maxHeight = "";
+    if (this.rows.length === 0) return;
+    const around = body.offsetTop + element.offsetHeight - element.clientHeight;
+    const room = element.offsetHeight - around;
+    const height = Math.min(all, this.heights.whole(room));
+    body.style.maxHeight = `${height}px`;
+    element.style.maxHeight = `${height + around}px`;
+    body.classList.toggle("has-more", all > height);
   }
 
   /** Why the rows keep their places while their values change; empty if they are not in use. */
@@ -536,6 +544,7 @@ export class Table<Row> {
     this.options.columns.forEach((column, at) => {
       if (column.isFixed === true && !isNew) return;
       const cell = line.cells[at];
+      if (column.isSentence === true) cell.title = String(column.value(row) ?? "");
       if (column.draw !== undefined) column.draw(cell, row);
       else if (hasText(column))
         setText(cell, column.text?.(row) ?? String(column.value(row) ?? "–"));

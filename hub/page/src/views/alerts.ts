@@ -25,6 +25,13 @@ function otherwise({ sampler }: AlertRow): string {
   return sampler === null ? "fabric" : `sampler ${sampler}`;
 }
 
+/** Lets a name break where a word begins. */
+function breakWords(element: Element): void {
+  if (element.children.length > 0) return;
+  const words = element.textContent!.split(/(?=[A-Z])/);
+  element.replaceChildren(...words.flatMap((word) => [h("wbr"), word]));
+}
+
 function columns(app: App, topology: Topology): Column<AlertRow>[] {
   const summary = (row: AlertRow) => readable(row.summary, topology);
   // A phone shows the whole name of an alert.
@@ -64,11 +71,12 @@ function columns(app: App, topology: Topology): Column<AlertRow>[] {
       value: (row) => row.alert,
       draw: (cell, row) => {
         // A browser opens no file from a page of a server, so only its name is shown.
-        if (!/^https?:/.test(row.runbook)) cell.replaceChildren(row.alert);
+        if (!/^https?:/.test(row.runbook)) setText(cell, row.alert);
         else {
-          if (cell.firstElementChild === null) cell.replaceChildren();
+          if (cell.querySelector("a") === null) cell.replaceChildren();
           linkCell(cell, row.alert, row.runbook, row.runbook);
         }
+        breakWords(cell.querySelector("a") ?? cell);
       },
     },
     {
@@ -92,10 +100,6 @@ function columns(app: App, topology: Topology): Column<AlertRow>[] {
       width: "minmax(260px, 3fr)",
       value: summary,
       saved: (row) => row.summary,
-      draw: (cell, row) => {
-        setText(cell, summary(row));
-        cell.title = row.summary;
-      },
     },
     {
       id: "since",

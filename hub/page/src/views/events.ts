@@ -63,7 +63,7 @@ export function eventColumns(app: App): Column<FoldedEvent>[] {
       id: "event",
       line: 1,
       title: "Event",
-      width: "164px",
+      width: "minmax(164px, 0.9fr)",
       value: (row) => row.event,
       saved: eventText,
       draw: (cell, row) => {

@@ -70,8 +70,12 @@ const ALERTS: Record<string, RegExp> = {
   degraded: /Degraded$/,
 };
 
-/** Returns since when a fault lasts, which its alert knows if it is older than the time range. */
+/**
+ * Returns since when a fault lasts, which its alert knows if it is older than the time range, or
+ * when it was over.
+ */
 export function sinceText(row: ErrorRow, alerts: readonly AlertRow[] = []): string {
+  if (row.what === "was_down") return `up again at ${dayTime(row.since_ns / 1e6)}`;
   if (row.began_in_range === true) return `since ${dayTime(row.since_ns / 1e6)}`;
   const alert = alerts.find(
     ({ alert, state, guid, port, since_ns }) =>

@@ -6,6 +6,7 @@ import { points, shiftText, signed } from "../model/shift";
 import { BLOCKED, UTILIZATION } from "../model/state";
 import type { Link } from "../model/topology";
 import { dayTime } from "../model/units";
+import { barText } from "../parts/meter";
 import { lackOf } from "../parts/shift";
 import type { Column } from "../parts/table";
 import { meterColumn, rank } from "./columns";
@@ -66,8 +67,19 @@ export class LinkChange {
   }
 
   private columnsOf(metric: string, id: string, title: string, what: string, earlier: string) {
-    const of = (time: 0 | 1) => (link: Link) => larger(this.means.get(metric)?.[time], link);
+    const means = (time: 0 | 1) => this.means.get(metric)?.[time];
+    const of = (time: 0 | 1) => (link: Link) => larger(means(time), link);
     const [now, before] = [of(0), of(1)];
+    /** Shows that values are loading, which is not the same as no data. */
+    const orLoading = (time: 0 | 1, column: Column<Link>): Column<Link> => ({
+      ...column,
+      picture: (link) => {
+        const picture = column.picture!(link);
+        return means(time) === undefined ? { ...picture, codes: 0 } : picture;
+      },
+      draw: (cell, link) =>
+        means(time) === undefined ? barText(cell, "…") : column.draw!(cell, link),
+    });
     const change = (link: Link) => {
       const [x, y] = [rank(now(link)), rank(before(link))];
       return x === null || y === null ? null : (x - y) / FULL;
@@ -94,11 +106,14 @@ export class LinkChange {
     };
     const columns = [
       {
-        ...meterColumn(`${id}-now`, `${title}, max.`, hint, now, isBlocked),
+        ...orLoading(0, meterColumn(`${id}-now`, `${title}, max.`, hint, now, isBlocked)),
         savedTitle: title,
       },
       {
-        ...meterColumn(`${id}-before`, "Before", `${hint}, ${earlier}`, before, isBlocked),
+        ...orLoading(
+          1,
+          meterColumn(`${id}-before`, "Before", `${hint}, ${earlier}`, before, isBlocked),
+        ),
         savedTitle: `${title}, ${earlier}`,
       },
       column,

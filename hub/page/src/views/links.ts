@@ -143,10 +143,7 @@ export function makeLinks(app: App, topology: Topology): View {
       poll.refresh();
       cabling.update();
       if (app.shift > 0) change.update();
-      // A table without the earlier values would say that there are no data.
-      const isLoading = app.shift > 0 && !change.isKnown;
-      table.element.hidden = isLoading;
-      shift.update(isLoading ? "The earlier values are loading…" : change.text);
+      shift.update(change.isKnown ? change.text : "The earlier values are loading…");
       utilization = app.values(UTILIZATION);
       blocked = app.values(BLOCKED);
       if (poll.answer !== null && poll.answer !== answer) {

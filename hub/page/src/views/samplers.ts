@@ -134,7 +134,7 @@ export function makeSamplers(app: App, _topology: Topology): View {
     },
     {
       id: "durations",
-      title: "Sweeps, 1 min",
+      title: "Last 60 sweeps",
       hint: "Durations of the sweeps of the last minute; the longest one has the full height",
       width: "minmax(106px, 0.9fr)",
       value: sweep,

@@ -31,7 +31,7 @@ import { eventColumns } from "./events";
 import { bySeverity, faultsAt, faultText, isSevere } from "./faults";
 import { panel } from "./panel";
 import { physicalReason, switchCard } from "./physical";
-import { isFault, verdictName, verdictText } from "./verdict";
+import { isFault, named, verdictName, verdictText } from "./verdict";
 
 /** Time between two requests for health, sensors and events, in milliseconds. */
 const PERIOD = 5000;
@@ -492,8 +492,7 @@ class SwitchView implements View {
     const name = verdictName(verdict);
     const isOther = verdict.verdict !== "good" && verdict.guid !== this.guid;
     const end = isOther ? `${name} at the other end` : name;
-    const rules = [end, verdictText(verdict)];
-    return this.faults(port) || rules.filter((part) => part !== "").join(": ");
+    return this.faults(port) || named(end, verdictText(verdict));
   }
 
   // --- the text at the top

@@ -23,11 +23,14 @@ export function verdictSince(row: HealthLink): number {
 export function verdictSentence(row: HealthLink): string {
   const { serial, vendor, part } = row;
   const [name, rules] = [verdictName(row), verdictText(row)];
-  const text = rules.startsWith(name)
-    ? rules
-    : [name, rules].filter((part) => part !== "").join(": ");
+  const text = named(name, rules);
   const cable = serial === "" ? "" : ` Serial number ${serial}, ${vendor} ${part}.`;
   return `Physical layer: ${text}.${cable}`;
+}
+
+/** Returns rules behind the name of their verdict, which some texts begin with. */
+export function named(name: string, rules: string): string {
+  return rules.startsWith(name) ? rules : [name, rules].filter((part) => part !== "").join(": ");
 }
 
 /**

@@ -61,6 +61,9 @@ test("fault_that_is_older_than_the_range_began_when_its_alert_did", () => {
   const down = fault("link_down", "0x3", 1, ["0x5", 7], row);
   assert.equal(at(down, { alert: "InfinibandLinkDown", guid: "0x5", port: 7 }), "since 1");
   assert.match(sinceText({ ...dead, began_in_range: true }), /^since 1970/);
+  // Its time is that of the event by which it is up.
+  const up = fault("was_down", "0x3", 1, null, { since_ns: 60e9, began_in_range: true });
+  assert.match(sinceText(up), /^up again at 1970/);
 });
 
 test("state_of_a_link_is_that_of_the_newest_value", () => {

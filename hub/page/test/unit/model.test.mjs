@@ -295,7 +295,12 @@ test("totals_are_lower_bounds_without_the_values_of_all_host_ports", () => {
   codes[hosts[2]] = LINK_DOWN;
   const part = totalsOf(topology, codes, null);
   assert.deepEqual([part.answered, part.without, part.down], [codes.length - 2, 1, 1]);
-  assert.deepEqual(answersText(part, false), ["of 1\u202f024", "1 silent", "1 no data", "1 down"]);
+  assert.deepEqual(answersText(part, false), [
+    "of 1\u202f024",
+    "1 of them down",
+    "1 silent",
+    "1 no data",
+  ]);
   assert.deepEqual(answersText(whole, true), ["of 1\u202f024", "sweep not complete"]);
   assert.equal(part.knownHosts, (hosts.length - 2) / hosts.length);
 });

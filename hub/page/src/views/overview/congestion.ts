@@ -138,7 +138,8 @@ export class Congestion {
     setAttribute(element, "href", this.app.href({ view: "tree", item }));
     const slow = row.why === "slow_host";
     const share = slow ? row.blocked : row.xmit_utilization;
-    const name = `${percent(share)} ${slow ? "blocked" : "used"}`;
+    const then = isOver(row, this.end) ? " then" : "";
+    const name = `${percent(share)} ${slow ? "blocked" : "used"}${then}`;
     barOf(meter as HTMLElement, share, name, slow ? blockedScale : utilizationScale);
     (meter as HTMLElement).title =
       `${slow ? "Blocked share" : "Utilization"} of ${row.root.node} / ${row.root.port}, mean of the time in which ports waited for it`;
