@@ -254,7 +254,7 @@ function verdict(row: GroupDetail): string {
   ];
   const [first] = row.targets;
   if (row.targets.length > 1 && row.in_bytes > 0)
-    parts.push(`${first.host} received ${percent(first.in_bytes / row.in_bytes)} of it.`);
+    parts.push(`${first.host} received ${percent(first.in_bytes / row.in_bytes)} of the data.`);
   const [sender] = row.senders;
   if (sender !== undefined && sender.estimate_bytes > 0) {
     const share = percent(sender.estimate_bytes / row.in_bytes);
