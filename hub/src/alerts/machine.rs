@@ -205,6 +205,7 @@ impl Machine {
             Some(known) if known.state != Phase::Resolved => {
                 (known.seen, known.node) = (now, finding.node);
                 (known.summary, known.region) = (finding.summary, finding.region);
+                known.since_ns = finding.since_ns.unwrap_or(known.since_ns);
             }
             None if is_full => self.left_out += 1,
             _ => {

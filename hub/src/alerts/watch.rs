@@ -628,7 +628,10 @@ fn find_managers(hub: &Hub, wall_ns: u64, all: &mut Vec<Finding>) -> bool {
     });
     if let Some(change) = change.first() {
         let summary = format!("Another subnet manager: {}", Printable(&change.detail));
-        all.push(of_fabric(&conditions::SM_CHANGED, summary));
+        all.push(Finding {
+            since_ns: Some(change.ts),
+            ..of_fabric(&conditions::SM_CHANGED, summary)
+        });
     }
     let managers = managers::find(hub, (0, u64::MAX)).rows;
     if !managers.is_empty() && !managers.iter().any(|manager| manager.is_master) {

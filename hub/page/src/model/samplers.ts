@@ -58,6 +58,13 @@ export function stateText(row: SamplerRow, newest: number): string {
   return `clock ${distance > 0 ? "+" : "−"}${duration(Math.abs(distance) / 1e9)}`;
 }
 
+/** Returns the median duration of the sweeps of the slowest sampler, in nanoseconds. */
+export function longestUsual(rows: readonly SamplerRow[]): number {
+  const median = (values: readonly number[]) =>
+    [...values].sort((x, y) => x - y)[values.length >> 1] ?? 0;
+  return Math.max(0, ...rows.map(({ durations }) => median(durations)));
+}
+
 /** Alerts about missed slots and about records that outputs dropped. */
 export const MISSED = "IbnetSlotsMissed";
 export const DROPPED = "IbnetRecordsDropped";

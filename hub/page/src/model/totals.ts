@@ -112,12 +112,11 @@ export function totalsOf(
  * Returns how many of all ports answer, and what is known about the others. Ports whose link is
  * down answer.
  */
-export function answersText(totals: Totals, isPartial: boolean): string[] {
+export function answersText(totals: Totals, isPartial: boolean, noun = ""): string[] {
   const { ports, answered, down, without } = totals;
   const silent = ports - answered - without;
   return [
-    `of ${grouped(ports)}`,
-    ...(down > 0 ? [`${grouped(down)} of them down`] : []),
+    `of ${grouped(ports)}${noun}${down > 0 ? ` (${grouped(down)} down)` : ""}`,
     ...(silent > 0 ? [`${grouped(silent)} silent`] : []),
     // Ports of samplers that have not ended the slot have no data yet.
     ...(isPartial ? ["sweep not complete"] : without > 0 ? [`${grouped(without)} no data`] : []),

@@ -375,8 +375,8 @@ export class Shell {
     const column = app.newestWhole(UTILIZATION);
     if (column !== undefined && app.topology !== null && column !== this.counted.column) {
       const totals = totalsOf(app.topology, column.values, null);
-      const [all, ...more] = answersText(totals, column.partial);
-      const text = [`${grouped(totals.answered)} ${all} ports answer`, ...more].join(", ");
+      const texts = answersText(totals, column.partial, " ports answer");
+      const text = `${grouped(totals.answered)} ${texts.join(", ")}`;
       this.counted = { column, text };
     }
     const isFirst = app.connection === "connecting";

@@ -26,7 +26,7 @@ export function makeJobs(app: App, _topology: Topology): View {
     columns: columns(app),
     key: (row) => `${row.job} ${row.start_ns}`,
     open: (row) => app.go({ view: "job", item: row.job, options: {} }, true),
-    ...orderOf(app, "start"),
+    ...orderOf(app, "blocked"),
     empty: "No job matches.",
   });
   const note = h("span", { class: "muted", role: "status" });

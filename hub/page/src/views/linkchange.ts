@@ -55,7 +55,10 @@ export class LinkChange {
   get text(): string {
     const { to } = this.minutes ?? { to: 0 };
     const times = [to, to - this.app.shift].map(dayTime).join(" and ");
-    return lackOf(this.app, this.minutes) || `means of the minutes until ${times}`;
+    return (
+      lackOf(this.app, this.minutes) ||
+      `means of the sweeps with data in the minutes until ${times}`
+    );
   }
 
   get columns(): Column<Link>[] {
@@ -106,7 +109,7 @@ export class LinkChange {
     };
     const columns = [
       {
-        ...orLoading(0, meterColumn(`${id}-now`, `${title}, max.`, hint, now, isBlocked)),
+        ...orLoading(0, meterColumn(`${id}-now`, `${title} now`, hint, now, isBlocked)),
         savedTitle: title,
       },
       {

@@ -10,6 +10,7 @@ import {
   DROPPED,
   hasAlert,
   isCurrent,
+  longestUsual,
   MISSED,
   newestSlot,
   samplerState,
@@ -49,6 +50,8 @@ export function makeSamplers(app: App, _topology: Topology): View {
   const hasAlertOf = (name: string) => (row: SamplerRow) =>
     hasAlert(app.alerts.answer?.rows ?? [], row, name);
   let newest = 0;
+  /** The duration of a sweep with the full height. */
+  let highest = 1;
   const age = (row: SamplerRow) =>
     row.last_slot === null ? null : ((newest - row.last_slot) * app.interval) / 1000;
   /** A value of the last sweep. It is not shown when no other sweep has followed. */
@@ -134,14 +137,13 @@ export function makeSamplers(app: App, _topology: Topology): View {
     },
     {
       id: "durations",
-      title: "Last 60 sweeps",
-      hint: "Durations of the sweeps of the last minute; the longest one has the full height",
+      title: "60 sweeps",
+      hint: "Durations of the last 60 sweeps; the full height is twice the usual time of the slowest sampler, or more",
       width: "minmax(106px, 0.9fr)",
       value: sweep,
       picture: (row) => {
         const values = isCurrent(row, newest) ? row.durations : [];
-        const most = Math.max(1, ...values);
-        const codes = Uint16Array.from(values, (value) => codeOf(value / most));
+        const codes = Uint16Array.from(values, (value) => codeOf(Math.min(1, value / highest)));
         return { codes, scale: plainPainter };
       },
     },
@@ -216,6 +218,7 @@ export function makeSamplers(app: App, _topology: Topology): View {
       poll.refresh();
       const rows = poll.answer?.rows ?? [];
       newest = newestSlot(rows);
+      highest = Math.max(1, 2 * longestUsual(rows));
       if (poll.answer !== null) table.setEmpty("No sampler has sent records.");
       table.setRows(rows);
       setText(note, poll.error || samplersText(rows, newest));

@@ -1,7 +1,7 @@
 //! A verdict on a link in words.
 
 import type { HealthLink } from "../contract/types";
-import { dayTime } from "../model/units";
+import { dayTime, grouped } from "../model/units";
 
 /** Returns whether a person has to do something about a link. */
 export function isFault({ verdict }: HealthLink): boolean {
@@ -50,5 +50,6 @@ export function verdictText(row: HealthLink): string {
     seen_minutes < window_minutes ? `${of}${seen_minutes} of ${window_minutes} minutes seen` : "";
   // A reason explains a link that is not good; a good link was only disabled or restarted.
   const down = verdict === "good" || link_down === null ? "" : `last link down: ${link_down}`;
-  return [...unknown, ...why, down, seen].filter((part) => part !== "").join("; ");
+  const rules = why.map((rule) => rule.replace(/\d{5,}/g, (digits) => grouped(Number(digits))));
+  return [...unknown, ...rules, down, seen].filter((part) => part !== "").join("; ");
 }

@@ -26,7 +26,7 @@ const { combineCodes, hottestOf, largestCell, largestFirst, ranksOf } = await lo
   "src/views/heatmap/rows.ts",
 );
 const { answersText, rootTexts, totalsOf } = await load("src/model/totals.ts");
-const { hasAlert, isCurrent, newestSlot, samplerState, samplersText, stateText } =
+const { hasAlert, isCurrent, longestUsual, newestSlot, samplerState, samplersText, stateText } =
   await load("src/model/samplers.ts");
 const { isPartial, jobRates, largestSender, ownCause } = await load("src/model/job.ts");
 const { isOver, jobsText, regionText, rootText, waitText } = await load("src/model/regions.ts");
@@ -132,6 +132,12 @@ test("samplers_on_time_with_few_answers_are_not_called_well", () => {
   assert.equal(samplersText([], 0), "");
 });
 
+test("sweeps_are_drawn_against_the_usual_time_of_the_slowest_sampler", () => {
+  const rows = [[5, 900, 6], [9, 8, 8], []].map((durations) => ({ durations }));
+  assert.equal(longestUsual(rows), 8);
+  assert.equal(longestUsual([]), 0);
+});
+
 test("sampler_has_an_alert_with_its_title_until_it_is_over", () => {
   const row = { sampler: "n1", title: "n1 mlx5_0/1 secondary" };
   const has = (sampler, state, name = "A") => hasAlert([{ alert: "A", sampler, state }], row, name);
@@ -186,7 +192,11 @@ test("increase_is_drawn_if_the_other_rows_of_a_pixel_are_0", () => {
   assert.deepEqual(of(INCREASE, 0), [INCREASE, 100]);
   assert.deepEqual(of(INCREASE, 5, 10), [10, 0]);
   assert.deepEqual(of(5, 10, INCREASE), [10, 0]);
-  assert.deepEqual(of(NO_ANSWER, 0, NO_DATA), [0, 100]);
+  // A fault of a quarter of the rows is not hidden by the values of the others.
+  assert.deepEqual(of(NO_ANSWER, 0, NO_DATA), [NO_ANSWER, 100]);
+  assert.deepEqual(of(5, 7, LINK_DOWN), [LINK_DOWN, 100]);
+  const many = Uint32Array.of(1, 2, 3, 4, NO_ANSWER);
+  assert.equal(largestCell(many, [...many.keys()], 0, 5), 4);
   assert.deepEqual(of(NO_DATA, NO_ANSWER), [NO_ANSWER, 100]);
   assert.deepEqual(of(5, cellOf(7, 0.5)), [7, 50]);
 });
@@ -295,12 +305,8 @@ test("totals_are_lower_bounds_without_the_values_of_all_host_ports", () => {
   codes[hosts[2]] = LINK_DOWN;
   const part = totalsOf(topology, codes, null);
   assert.deepEqual([part.answered, part.without, part.down], [codes.length - 2, 1, 1]);
-  assert.deepEqual(answersText(part, false), [
-    "of 1\u202f024",
-    "1 of them down",
-    "1 silent",
-    "1 no data",
-  ]);
+  assert.deepEqual(answersText(part, false), ["of 1\u202f024 (1 down)", "1 silent", "1 no data"]);
+  assert.equal(answersText(whole, true, " ports answer")[0], "of 1\u202f024 ports answer");
   assert.deepEqual(answersText(whole, true), ["of 1\u202f024", "sweep not complete"]);
   assert.equal(part.knownHosts, (hosts.length - 2) / hosts.length);
 });

@@ -560,6 +560,20 @@ fn change_and_loss_of_the_subnet_manager_are_found() {
         fabric.run(20, healthy, json!({})),
         ["InfinibandSubnetManagerChanged"]
     );
+    // The alert is about the newest change, and so is its time.
+    let since = |fabric: &Fabric| {
+        let alerts = fabric.hub.alerts();
+        let mut changes = alerts
+            .machine
+            .alerts()
+            .filter(|alert| alert.condition.name == "InfinibandSubnetManagerChanged");
+        changes.next().expect("an alert").since_ns
+    };
+    let first = since(&fabric);
+    fabric.event("sm_change", 0x101, "0x101 is the master in place of 0x102");
+    let second = fabric.second * SECOND;
+    fabric.run(20, healthy, json!({}));
+    assert_eq!((since(&fabric), first), (second, second - 20 * SECOND));
     assert_eq!(fabric.run(600, healthy, json!({})), nothing());
 }
 

@@ -606,7 +606,10 @@ class Heatmap implements View {
     const { sides } = this;
     const failed = sides.map(({ source }) => source.error).find((error) => error !== "") ?? "";
     const perLine = Math.max(1, Math.ceil(1 / this.row));
-    const merged = perLine === 1 ? "" : `, largest of ${perLine} to a line`;
+    const merged =
+      perLine === 1
+        ? ""
+        : `, ${perLine} to a line: a fault of a quarter of them, or the largest value`;
     const isScrolled = this.row * this.rows.length > this.height + 1;
     const length = window.step < 60_000 ? `${window.step / 1000} s` : duration(window.step / 1000);
     const alone = `. Loading the values of ${shiftText(this.app.shift)}: the picture has those of now`;
@@ -615,7 +618,9 @@ class Heatmap implements View {
     const error = hasMetric ? failed : `The hub has no metric ${window.metric}`;
     const hint = `${isScrolled ? "Dragging scrolls, " : ""}${zoomText()}.`;
     const hasMarks = (this.marks.answer?.rows.length ?? 0) > 0;
-    const lines = hasMarks ? " Dashed lines are jobs and marks: the pointer names them." : "";
+    const lines = hasMarks
+      ? ` Thin lines are jobs and marks: ${isTouch() ? "a tap" : "the pointer"} names them.`
+      : "";
     this.note.classList.toggle("alert-text", error !== "");
     setText(this.note, error === "" ? `${shown}. ${hint}${lines}` : `${error}.`);
     this.surface.canvas.setAttribute(
@@ -871,8 +876,12 @@ class Heatmap implements View {
 }
 
 /** Returns how the picture is zoomed and opened on this device. */
+function isTouch(): boolean {
+  return matchMedia("(pointer: coarse)").matches;
+}
+
 function zoomText(): string {
-  return matchMedia("(pointer: coarse)").matches
+  return isTouch()
     ? "Two fingers zoom, a tap opens"
     : "The wheel or two fingers zoom, a click opens";
 }

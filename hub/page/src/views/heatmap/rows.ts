@@ -9,6 +9,7 @@ import {
   INCREASE,
   knownShare,
   LINK_DOWN,
+  NO_ANSWER,
   NO_COUNTER,
   NO_DATA,
   NOT_ASSIGNED,
@@ -144,9 +145,13 @@ export function combineCodes(ports: readonly number[], codes: Cells, aggregate: 
   return cellOf(value, known / members);
 }
 
+/** Part of the rows of a pixel that must be without an answer or down, so that it shows this. */
+const FAULTY = 0.25;
+
 /**
- * Returns the cell of a pixel that shows the rows `order[from]` to `order[to - 1]`, which is their
- * max. An increase at an unknown time makes it a lower bound, and replaces 0.
+ * Returns the cell of a pixel that shows the rows `order[from]` to `order[to - 1]`: a fault that
+ * many of them have, or their max. An increase at an unknown time makes it a lower bound, and
+ * replaces 0.
  */
 export function largestCell(
   cells: Cells,
@@ -156,15 +161,22 @@ export function largestCell(
 ): number {
   let best = NO_DATA;
   let hasIncrease = false;
+  let fault = NO_DATA;
+  let faults = 0;
   for (let row = from; row < to; row++) {
     const cell = cells[order[row]];
     const code = codeIn(cell);
     const most = codeIn(best);
+    if (code === NO_ANSWER || code === LINK_DOWN) {
+      fault = worse(code, fault);
+      faults++;
+    }
     hasIncrease ||= code === INCREASE;
     if (code > FULL) {
       if (most > FULL) best = worse(code, most);
     } else if (most > FULL || code > most) best = cell;
   }
+  if (faults >= FAULTY * (to - from) && faults > 0) return fault;
   if (!hasIncrease || best === INCREASE) return best;
   return codeIn(best) === 0 ? INCREASE : cellOf(codeIn(best), 0);
 }

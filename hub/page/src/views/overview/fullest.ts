@@ -37,7 +37,7 @@ export class Fullest {
     private readonly topology: Topology,
   ) {
     const frame = panel("Fullest links", "fullest");
-    setText(frame.note, "utilization in each direction; below it the blocked share");
+    setText(frame.note, "what each end sends; below it its blocked share");
     const scales = legend([UTILIZATION_LEGEND, BLOCKED_LEGEND], []);
     frame.body.append(this.list, this.empty, scales);
     this.element = frame.element;
