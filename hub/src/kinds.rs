@@ -50,6 +50,7 @@ const KINDS: [(&str, &[&str]); 6] = [
             "window_halved",
             "window_restored",
             "physical_late",
+            "physical_on_time",
             "traps",
             "slot_missed",
             "clock_step",

@@ -112,6 +112,8 @@ words! {
         Reachable = "reachable",
         /// Registers of the physical layer cannot be read as often as configured.
         PhysicalLate = "physical_late",
+        /// Registers of the physical layer are read as often as configured again.
+        PhysicalOnTime = "physical_on_time",
         /// A device does not give registers of the physical layer.
         PhysicalUnsupported = "physical_unsupported",
         /// A device redirects its queries.
@@ -182,6 +184,7 @@ impl EventName {
             | Self::LinesLost
             | Self::LocalChange
             | Self::PhysicalLate
+            | Self::PhysicalOnTime
             | Self::Reload
             | Self::SendError
             | Self::SlotMissed

@@ -71,14 +71,18 @@ impl<T: Transport, C: Clock> Driver<T, C> {
                 every,
                 is_late,
             } => {
-                let detail = if is_late {
+                let (name, detail) = if is_late {
                     tracing::warn!(%kind, ?every, "the physical layer is read less often than configured; raise budget or every in [physical]");
-                    format!("{kind}: {} s between two readings", every.as_secs())
+                    let detail = format!("{kind}: {} s between two readings", every.as_secs());
+                    (EventName::PhysicalLate, detail)
                 } else {
                     tracing::info!(%kind, "the physical layer is read as often as configured again");
-                    format!("{kind}: as often as configured again")
+                    (
+                        EventName::PhysicalOnTime,
+                        format!("{kind}: as often as configured"),
+                    )
                 };
-                self.write_event(slot, EventName::PhysicalLate, None, &detail);
+                self.write_event(slot, name, None, &detail);
             }
             Event::Redirected {
                 device,

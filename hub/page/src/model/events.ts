@@ -102,10 +102,14 @@ export function readable(
   return text.replace(/\b0x[0-9a-f]+\b/g, name);
 }
 
-/** Returns the name of an event, and how often it happened in which time. */
-export function eventText({ event, count: times, ts, first }: FoldedEvent): string {
-  const seconds = Math.ceil((ts - first) / 1e9);
-  return `${event.replaceAll("_", " ")}${times > 1 ? ` × ${grouped(times)} in ${seconds}\u00a0s` : ""}`;
+/** Returns the name of an event, and how often it happened. */
+export function eventText({ event, count: times }: FoldedEvent): string {
+  return `${event.replaceAll("_", " ")}${times > 1 ? ` × ${grouped(times)}` : ""}`;
+}
+
+/** Returns in which time an event happened several times; empty if it happened once. */
+export function timesText({ count: times, ts, first }: FoldedEvent): string {
+  return times > 1 ? `${grouped(times)} times in ${Math.ceil((ts - first) / 1e9)}\u00a0s` : "";
 }
 
 /** Returns the kinds of an event. */

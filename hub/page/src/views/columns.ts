@@ -58,7 +58,7 @@ export function trendColumn<Row>(app: App, ports: (row: Row) => number[]): Colum
       .reduce((x, y) => ((highest(y) ?? -1) > (highest(x) ?? -1) ? y : x));
   return {
     id: "trend",
-    title: "Last minute",
+    title: "Use, 1 min",
     hint: "Utilization of the end that was fuller; the order is that of its highest value",
     width: "minmax(80px, 0.9fr)",
     value: (row) => highest(trace(row)),

@@ -10,6 +10,7 @@ import {
   kindsOf,
   readable,
   samplerText,
+  timesText,
 } from "../model/events";
 import { Poll } from "../model/poll";
 import { portKey, type Topology } from "../model/topology";
@@ -28,7 +29,7 @@ const KINDS: readonly (readonly [string, string])[] = [
   ["", "All kinds"],
   ["links", "Links"],
   ["devices", "Devices"],
-  ["counters", "Counters"],
+  ["counters", "Counter resets"],
   ["samplers", "Samplers"],
   ["sm", "Subnet manager"],
   ["marks", "Marks"],
@@ -65,9 +66,10 @@ export function eventColumns(app: App): Column<FoldedEvent>[] {
       title: "Event",
       width: "minmax(164px, 0.9fr)",
       value: (row) => row.event,
-      saved: eventText,
+      saved: (row) => [eventText(row), timesText(row)].filter((text) => text !== "").join(", "),
       draw: (cell, row) => {
         setText(cell, eventText(row));
+        cell.title = timesText(row);
         cell.classList.toggle("alert-text", row.severe === true);
       },
     },

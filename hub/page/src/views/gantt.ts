@@ -85,12 +85,13 @@ export class JobGantt {
       nodes: row.node_count,
     };
     const most = Math.max(1e-9, ...others.map(({ gbps }) => gbps ?? 0));
-    others.sort((x, y) => x.from - y.from);
+    // The first lines are seen without scrolling.
+    others.sort((x, y) => (y.gbps ?? 0) - (x.gbps ?? 0));
     setText(
       this.note,
       others.length === 0
         ? "no other job was at its leaf switches"
-        : `${count(others.length, "other job")}; traffic on these links from ${clock(row.links_from_ns / 1e6)} to ${clock(row.links_to_ns / 1e6)}`,
+        : `${count(others.length, "other job")} by traffic on these links from ${clock(row.links_from_ns / 1e6)} to ${clock(row.links_to_ns / 1e6)}`,
     );
     // A bar begins before the job if the other one ran before, so the axis has some room.
     const room = (to - from) * 0.08;

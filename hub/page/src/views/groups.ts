@@ -258,7 +258,12 @@ function verdict(row: GroupDetail): string {
   const [sender] = row.senders;
   if (sender !== undefined && sender.estimate_bytes > 0) {
     const share = percent(sender.estimate_bytes / row.in_bytes);
-    parts.push(`Most data into the group came from ${senderName(sender)}: ${share} (estimate).`);
+    const [least, most] = [sender.least_bytes, sender.most_bytes].map((bytes) =>
+      percent(bytes / row.in_bytes),
+    );
+    parts.push(
+      `By an estimate, ${share} of the received data came from ${senderName(sender)} (certain: ${least} to ${most}).`,
+    );
   }
   return parts.join(" ");
 }

@@ -37,7 +37,8 @@ const { layoutOf } = await load("src/views/map/layout.ts");
 const { cellText, valueCells, valueHeads } = await load("src/model/metric.ts");
 const { countsText } = await load("src/model/alerts.ts");
 const { managersText } = await load("src/model/managers.ts");
-const { eventText, folded, kindsOf, readable, samplerText } = await load("src/model/events.ts");
+const { eventText, folded, kindsOf, readable, samplerText, timesText } =
+  await load("src/model/events.ts");
 const { rangeOf, usualRange } = await load("src/views/heatmap/range.ts");
 const { courseRows, csv, fileName, timeCells } = await load("src/model/csv.ts");
 const { binEnds, inOneOrder, largest, partialSpans } = await load("src/model/group.ts");
@@ -685,8 +686,9 @@ test("equal_events_are_folded_and_keep_the_newest_time", () => {
       [100, "link_down", 1, 1],
     ],
   );
-  assert.equal(eventText(rows[4]).replace("\u00a0", " "), "link down × 2 in 50 s");
-  assert.equal(eventText(rows[3]), "link down");
+  assert.equal(eventText(rows[4]), "link down × 2");
+  assert.equal(timesText(rows[4]), "2 times in 50\u00a0s");
+  assert.deepEqual([eventText(rows[3]), timesText(rows[3])], ["link down", ""]);
   const kinds = { samplers: ["window_halved"], routine: ["window_halved"], links: ["link_down"] };
   assert.deepEqual(kindsOf(kinds, "window_changed"), ["samplers", "routine"]);
   // An event of a newer sampler has no kind, so it is among all events.

@@ -195,10 +195,26 @@ class MapView implements View {
         : "";
     const size = `${count(this.switches, "switch", "switches")}, ${count(this.topology.links.length, "link")}.`;
     const hosts = " The upper left of a host is data to it, the lower right is data from it.";
+    const outside = rows ? [] : [...data.roots].filter((port) => this.isAtHost(port));
+    const elsewhere =
+      outside.length === 0
+        ? ""
+        : ` Roots of congestion at hosts are in Rows: ${outside
+            .slice(0, 3)
+            .map((port) => this.topology.nameOf(port))
+            .join(", ")}${outside.length > 3 ? ` and ${outside.length - 3} more` : ""}.`;
     const text = rows
       ? `${size}${this.hidesHosts ? "" : hosts}${limit}`
-      : `A cell is the fullest cable of two switches: the upper left sends up, the lower right sends down.${this.matrix.scrolls ? " The wheel or a finger scrolls." : ""}`;
+      : `A cell is the fullest cable of two switches: the upper left sends up, the lower right sends down.${this.matrix.scrolls ? " The wheel or a finger scrolls." : ""}${elsewhere}`;
     setText(this.note, text);
+  }
+
+  /** Returns whether a port is that of a host, or leads to one, and has no cell in the matrix. */
+  private isAtHost(port: number): boolean {
+    const { topology } = this;
+    if (port < 0) return false;
+    const ends = [port, topology.ports[port].peer];
+    return ends.some((end) => end !== null && !topology.isSwitch(topology.ports[end].device));
   }
 
   close(): void {
