@@ -194,7 +194,7 @@ class MapView implements View {
         ? ` Only the ${MAX_STRONG} fullest of ${grouped(lines)} lines are coloured.`
         : "";
     const size = `${count(this.switches, "switch", "switches")}, ${count(this.topology.links.length, "link")}.`;
-    const hosts = " The upper left of a host is data to it, the lower right is data from it.";
+    const hosts = " The upper left of a host is data from it, the lower right is data to it.";
     const outside = rows ? [] : [...data.roots].filter((port) => this.isAtHost(port));
     const elsewhere =
       outside.length === 0

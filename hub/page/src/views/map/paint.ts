@@ -299,7 +299,7 @@ function paintDown(
   context.stroke();
 }
 
-/** Draws two triangles for each host: data to the host above, data from the host below. */
+/** Draws two triangles for each host, as in the matrix: what it sends up is above. */
 function paintCells(painting: Painting): void {
   const { context, layout, values, states, scale, marks, topology } = painting;
   const colors = theme();
@@ -322,8 +322,8 @@ function paintCells(painting: Painting): void {
       continue;
     }
     const color = (code: number) => (hasValue(code) ? scale.color(code / FULL) : none);
-    triangle(context, color(values[port]), x, y + height, x + width, y + height, x + width, y);
-    triangle(context, color(into), x, y, x + width, y, x, y + height);
+    triangle(context, color(into), x, y + height, x + width, y + height, x + width, y);
+    triangle(context, color(values[port]), x, y, x + width, y, x, y + height);
     if (marks.found.has(row.device) || marks.device === row.device)
       ring(context, { x: x + 2, y: y + 2, width: width - 4, height: height - 4 }, colors.accent);
   }
