@@ -282,12 +282,12 @@ export class Table<Row> {
     const all = this.heights.top(this.rows.length);
     const { element, body } = this;
     this.inner.style.height = `${all}px`;
-    // The table ends with a whole row. On a phone, rows are too high for this.
+    // The table ends with a whole row.
     body.style.maxHeight = element.style.maxHeight = "";
     if (this.rows.length === 0) return;
     const around = body.offsetTop + element.offsetHeight - element.clientHeight;
     const room = element.offsetHeight - around;
-    const height = Math.min(all, phone().matches ? room : this.heights.whole(room));
+    const height = Math.min(all, this.heights.whole(room));
     body.style.maxHeight = `${height}px`;
     element.style.maxHeight = `${height + around}px`;
     body.classList.toggle("has-more", all > height);

@@ -33,7 +33,7 @@ const QUESTIONS = [
   },
   {
     question: "Which job waits?",
-    clicks: ['nav [title="Jobs"]', '.table-head button:text-is("Blocked")'],
+    clicks: ['nav [title="Jobs"]'],
     answers: ({ waitingJob }) => [['.table-row[aria-rowindex="2"]', [waitingJob]]],
   },
   {
