@@ -291,7 +291,7 @@ impl Forwarding {
         }
     }
 
-    fn is_early(&self, now: Instant) -> bool {
+    pub(super) fn is_early(&self, now: Instant) -> bool {
         now < self.early_until
     }
 
