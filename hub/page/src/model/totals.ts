@@ -109,8 +109,8 @@ export function totalsOf(
 }
 
 /**
- * Returns how many of all ports answer, and what is known about the others. Ports whose link is
- * down answer.
+ * Returns the number of all ports with a `noun`, and what is known about those that do not answer.
+ * Ports whose link is down answer.
  */
 export function answersText(totals: Totals, isPartial: boolean, noun = ""): string[] {
   const { ports, answered, down, without } = totals;

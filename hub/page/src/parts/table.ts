@@ -253,7 +253,7 @@ export class Table<Row> {
       this.scrolled();
     });
     this.observer.observe(this.body);
-    // The room for a table that has less than it could have.
+    // A table that ends before its room keeps its size if the window grows.
     this.observer.observe(document.body);
     this.marks();
   }
@@ -284,7 +284,8 @@ export class Table<Row> {
     this.inner.style.height = `${all}px`;
     // The table ends with a whole row.
     body.style.maxHeight = element.style.maxHeight = "";
-    if (this.rows.length === 0) return;
+    body.classList.remove("has-more");
+    if (all === 0) return;
     const around = body.offsetTop + element.offsetHeight - element.clientHeight;
     const room = element.offsetHeight - around;
     const height = Math.min(all, this.heights.whole(room));

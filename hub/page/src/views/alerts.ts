@@ -28,8 +28,8 @@ function otherwise({ sampler }: AlertRow): string {
 /** Lets a name break where a word begins. */
 function breakWords(element: Element): void {
   if (element.children.length > 0) return;
-  const words = element.textContent!.split(/(?=[A-Z])/);
-  element.replaceChildren(...words.flatMap((word) => [h("wbr"), word]));
+  const [first, ...words] = element.textContent!.split(/(?=[A-Z])/);
+  element.replaceChildren(first, ...words.flatMap((word) => [h("wbr"), word]));
 }
 
 function columns(app: App, topology: Topology): Column<AlertRow>[] {

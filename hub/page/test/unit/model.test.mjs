@@ -22,7 +22,7 @@ const { arrange } = await load("src/views/map/blocks.ts");
 const { numbersFit } = await load("src/views/map/cells.ts");
 const { placed } = await load("src/views/heatmap/axes.ts");
 const { ColumnSource } = await load("src/views/heatmap/source.ts");
-const { combineCodes, hottestOf, largestCell, largestFirst, ranksOf } = await load(
+const { combineCodes, hottestOf, pixelCell, largestFirst, ranksOf } = await load(
   "src/views/heatmap/rows.ts",
 );
 const { answersText, rootTexts, totalsOf } = await load("src/model/totals.ts");
@@ -168,7 +168,7 @@ test("port_without_the_counter_is_no_part_of_a_row", () => {
   assert.deepEqual(read(combineCodes([1, 2], codes, "max")), [LINK_DOWN, 100]);
   assert.deepEqual(read(combineCodes([2, 1], codes, "max")), [LINK_DOWN, 100]);
   assert.deepEqual(read(combineCodes([3, 1], codes, "max")), [NO_COUNTER, 100]);
-  const of = (...cells) => largestCell(Uint32Array.from(cells), [0, 1], 0, 2);
+  const of = (...cells) => pixelCell(Uint32Array.from(cells), [0, 1], 0, 2);
   assert.deepEqual([of(NO_COUNTER, NO_ANSWER), of(NO_COUNTER, 5)], [NO_ANSWER, 5]);
   assert.equal(stateOf(NO_COUNTER), "no counter");
 });
@@ -188,7 +188,7 @@ test("increase_at_an_unknown_time_is_not_zero", () => {
 });
 
 test("increase_is_drawn_if_the_other_rows_of_a_pixel_are_0", () => {
-  const of = (...codes) => read(largestCell(Uint32Array.from(codes), [0, 1, 2], 0, codes.length));
+  const of = (...codes) => read(pixelCell(Uint32Array.from(codes), [0, 1, 2], 0, codes.length));
   assert.deepEqual(of(0, INCREASE), [INCREASE, 100]);
   assert.deepEqual(of(INCREASE, 0), [INCREASE, 100]);
   assert.deepEqual(of(INCREASE, 5, 10), [10, 0]);
@@ -197,7 +197,7 @@ test("increase_is_drawn_if_the_other_rows_of_a_pixel_are_0", () => {
   assert.deepEqual(of(NO_ANSWER, 0, NO_DATA), [NO_ANSWER, 100]);
   assert.deepEqual(of(5, 7, LINK_DOWN), [LINK_DOWN, 100]);
   const many = Uint32Array.of(1, 2, 3, 4, NO_ANSWER);
-  assert.equal(largestCell(many, [...many.keys()], 0, 5), 4);
+  assert.equal(pixelCell(many, [...many.keys()], 0, 5), 4);
   assert.deepEqual(of(NO_DATA, NO_ANSWER), [NO_ANSWER, 100]);
   assert.deepEqual(of(5, cellOf(7, 0.5)), [7, 50]);
 });

@@ -875,11 +875,11 @@ class Heatmap implements View {
   }
 }
 
-/** Returns how the picture is zoomed and opened on this device. */
 function isTouch(): boolean {
   return matchMedia("(pointer: coarse)").matches;
 }
 
+/** Returns how the picture is zoomed and opened on this device. */
 function zoomText(): string {
   return isTouch()
     ? "Two fingers zoom, a tap opens"

@@ -12,7 +12,7 @@ import { dots, noAnswer } from "../../draw/canvas";
 import { pixelOf, pixelsOf, scaleOf } from "../../draw/scale";
 import { theme } from "../../draw/theme";
 import type { Range } from "./range";
-import { largestCell } from "./rows";
+import { pixelCell } from "./rows";
 import type { Window } from "./source";
 
 /** How rows of the heat map map to rows of pixels. */
@@ -49,7 +49,7 @@ export class HeatPicture {
   private table = new Int32Array(0);
   private loading = 0;
   private alert = 0;
-  private pick = largestCell;
+  private pick = pixelCell;
   private key = "";
 
   /**
@@ -74,7 +74,7 @@ export class HeatPicture {
         canvas.height = Math.max(1, bins.count);
       }
       this.table = pixelsOf(range.scale ?? scaleOf(window.metric), range.share);
-      this.pick = range.pick ?? largestCell;
+      this.pick = range.pick ?? pixelCell;
       this.loading = pixelOf(theme().surface);
       this.alert = pixelOf(theme().alert);
     }

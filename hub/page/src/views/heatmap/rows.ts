@@ -153,7 +153,7 @@ const FAULTY = 0.25;
  * many of them have, or their max. An increase at an unknown time makes it a lower bound, and
  * replaces 0.
  */
-export function largestCell(
+export function pixelCell(
   cells: Cells,
   order: ArrayLike<number>,
   from: number,
@@ -176,7 +176,7 @@ export function largestCell(
       if (most > FULL) best = worse(code, most);
     } else if (most > FULL || code > most) best = cell;
   }
-  if (faults >= FAULTY * (to - from) && faults > 0) return fault;
+  if (faults > 0 && faults >= FAULTY * (to - from)) return fault;
   if (!hasIncrease || best === INCREASE) return best;
   return codeIn(best) === 0 ? INCREASE : cellOf(codeIn(best), 0);
 }
