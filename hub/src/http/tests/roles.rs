@@ -73,7 +73,8 @@ fn add_everything(hub: &Hub) {
     let mut state = hub.write();
     state.jobs.update(listing(runs, (START + 200) * SECOND));
     state.now += Duration::from_secs(60);
-    let region = "3.0 s, in which 2 ports waited for 1.0 s in all; jobs that caused it: 80008, 70007; jobs that suffered it: 60006";
+    let region = "3.0 s, in which 2 ports waited for 1.0 s in all; \
+        jobs that caused it: 80008, 70007; jobs that suffered it: 60006";
     for (event, guid, node, detail) in [
         (
             "congestion_ended",
